@@ -1,0 +1,49 @@
+# The course's commands. Needs git, make and Python 3.11 or newer with venv.
+#   another Python:            make lab PYTHON=python3.12
+#   Linux without an NVIDIA GPU: PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu make lab
+
+PYTHON ?= python3
+CHAPTER ?=
+ARGS ?=
+READY := .venv/ready
+COURSE := .venv/bin/python -m course_utils.workshop
+NBVAL := --nbval --nbval-current-env --nbval-sanitize-with tests/nbval.cfg --nbval-cell-timeout=120
+
+.PHONY: help lab slides test execute format reset student
+
+help: ## list these commands
+	@sed -n 's/^\([a-z]*\):.*## /make \1|/p' Makefile | awk -F'|' '{ printf "%-14s%s\n", $$1, $$2 }'
+
+lab: $(READY) ## open JupyterLab in your own copy, workbook/  (ARGS="--no-browser --port 8899")
+	@$(COURSE) lab $(ARGS)
+
+slides: $(READY) ## open a chapter as live slides  (CHAPTER=00)
+	@$(COURSE) slides "$(CHAPTER)" $(ARGS)
+
+reset: $(READY) ## put one chapter of workbook/ back, keeping yours beside it  (CHAPTER=00)
+	@$(COURSE) reset "$(CHAPTER)"
+
+student: $(READY) ## write copies without solutions and outputs to student/
+	@$(COURSE) student
+
+execute: $(READY) ## run and save the notebooks, or one of them  (CHAPTER=00)
+	@$(COURSE) execute "$(CHAPTER)"
+
+format: $(READY) ## format the code, notebooks included
+	@.venv/bin/ruff check --fix . && .venv/bin/ruff format .
+
+test: $(READY) ## run every test: style, package, notebooks, browser
+	.venv/bin/ruff check . && .venv/bin/ruff format --check .
+	.venv/bin/python -m pytest tests --ignore=tests/browser
+	.venv/bin/python -m pytest -p tests.nbval_budget $(NBVAL) notebooks
+	.venv/bin/python -m pytest tests/browser
+
+# The stamp is newer than both files: nothing to install.
+$(READY): requirements.txt pyproject.toml
+	@command -v $(PYTHON) >/dev/null || { echo "Python is missing: no '$(PYTHON)' here. Install Python 3.11 or newer, or name yours: make PYTHON=..."; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python is too old: the course needs 3.11 or newer, this is $$($(PYTHON) -V 2>&1). Name a newer one: make PYTHON=..."; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "Python's venv is missing: install it (Debian, Ubuntu: apt install python3-venv)."; exit 1; }
+	@echo "Installing the course into .venv: this takes some minutes, once."
+	@$(PYTHON) -m venv .venv
+	@.venv/bin/python -m pip install -qq --disable-pip-version-check -r requirements.txt
+	@touch $@

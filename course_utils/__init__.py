@@ -1,0 +1,16 @@
+"""Helpers of the course: predict a cost, measure it on this machine, compare, draw."""
+
+from course_utils import hardware, measure, predict, units
+from course_utils.compare import compare
+from course_utils.trap import trap
+
+__all__ = ["check", "compare", "draw", "explore", "hardware", "measure", "predict", "trap", "units"]
+
+
+def __getattr__(name: str) -> object:
+    """Import `check`, `draw` and `explore` on first use: they bring matplotlib and ipywidgets."""
+    if name in ("check", "draw", "explore"):
+        from importlib import import_module
+
+        return import_module(f"course_utils.{name}")
+    raise AttributeError(f"module 'course_utils' has no attribute {name!r}")

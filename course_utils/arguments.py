@@ -1,0 +1,92 @@
+"""One clear error for bad input: it names the argument, what came and what was expected."""
+
+import math
+from numbers import Integral, Real
+
+
+def number(
+    name: str,
+    value: object,
+    *,
+    above: float | None = None,
+    at_least: float | None = None,
+    at_most: float | None = None,
+    whole: bool = False,
+) -> float | int:
+    """Return `value` if it is a finite number within the bounds.
+
+    `whole` accepts whole numbers only (70e9 counts as one) and returns an int.
+    Raises TypeError for anything that is not a number (True and False included) and
+    ValueError for NaN, infinity, a fraction where a whole number is due, or a value out of bounds.
+    """
+    expected = _expectation(above, at_least, at_most, whole)
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be {expected}, got {shown(value)}")
+    in_bounds = (
+        math.isfinite(value)
+        and (above is None or value > above)
+        and (at_least is None or value >= at_least)
+        and (at_most is None or value <= at_most)
+    )
+    if not in_bounds or (whole and value != int(value)):
+        raise ValueError(f"{name} must be {expected}, got {shown(value)}")
+    return int(value) if whole or isinstance(value, Integral) else float(value)
+
+
+def positive(name: str, value: object) -> float | int:
+    """Return `value` if it is a finite number above 0; errors as in `number`."""
+    return number(name, value, above=0)
+
+
+def count(name: str, value: object, *, at_least: int = 1) -> int:
+    """Return `value` as an int if it is a whole number of at least `at_least`."""
+    return int(number(name, value, at_least=at_least, whole=True))
+
+
+def share(name: str, value: object) -> float:
+    """Return `value` if it lies in (0, 1], as a utilisation does."""
+    return float(number(name, value, above=0, at_most=1))
+
+
+def text(name: str, value: object) -> str:
+    """Return `value` if it is a string that is not empty."""
+    if not isinstance(value, str) or not value.strip():
+        raise TypeError(f"{name} must be a text that is not empty, got {shown(value)}")
+    return value
+
+
+def one_of(name: str, value: object, options: object) -> object:
+    """Return `value` if it is among `options`; the error lists them."""
+    known = list(options)
+    if not any(type(value) is type(option) and value == option for option in known):
+        listed = ", ".join(repr(option) for option in known)
+        raise ValueError(f"{name} must be one of {listed}, got {shown(value)}")
+    return value
+
+
+def shape(name: str, value: object) -> tuple[int, ...]:
+    """Return `value` as a tuple of whole numbers, each at least 0."""
+    if isinstance(value, (str, bytes)) or not hasattr(value, "__iter__"):
+        raise TypeError(f"{name} must be a tuple of whole numbers, got {shown(value)}")
+    sizes = enumerate(value)
+    return tuple(count(f"{name}[{position}]", size, at_least=0) for position, size in sizes)
+
+
+def shown(value: object) -> str:
+    """`value` and its type in one short line, for error messages and checks."""
+    try:
+        line = " ".join(repr(value).split())
+    except Exception:  # a broken __repr__ must not hide the real message
+        line = "a value that cannot be shown"
+    return f"{line[:60]}{'…' if len(line) > 60 else ''} ({type(value).__name__})"
+
+
+def _expectation(
+    above: float | None, at_least: float | None, at_most: float | None, whole: bool
+) -> str:
+    bounds = [f"above {above}"] if above is not None else []
+    bounds += [f"at least {at_least}"] if at_least is not None else []
+    bounds += [f"at most {at_most}"] if at_most is not None else []
+    return " ".join(
+        ["a whole number" if whole else "a finite number", " and ".join(bounds)]
+    ).strip()

@@ -1,0 +1,219 @@
+"""Checks of chapter 01: tensors, storage, strides."""
+
+from collections.abc import Callable, Mapping
+
+import torch
+
+from course_utils.arguments import shown
+from course_utils.check.exercise import Wrong, exercise, number
+
+__all__ = ["ex01_1", "ex01_2", "ex01_3", "ex01_4", "ex01_5", "ex01_6"]
+
+KINDS = {
+    "x[1:]": "view",
+    "x.T": "view",
+    "x.view(8, 2)": "view",
+    "x.expand(2, 4, 4)": "view",
+    "x.clone()": "copy",
+    "x + 0": "copy",
+    "x.T.contiguous()": "copy",
+    "x.contiguous()": "view",
+    "x.T.reshape(16)": "copy",
+    "x[[0, 1]]": "copy",
+}
+REMARKS = {
+    "x[1:]": "basic slicing with start:stop:step",
+    "x.T": "an operation that only swaps strides",
+    "x.view(8, 2)": "the one function whose name promises the answer",
+    "x.expand(2, 4, 4)": "an operation that needs only a stride of 0",
+    "x.clone()": "the one function that always does the same",
+    "x + 0": "arithmetic, which makes new numbers",
+    "x.T.contiguous()": "an order of elements that the storage does not have yet",
+    "x.contiguous()": "a tensor that is in order already",
+    "x.T.reshape(16)": "a reshape that no stride can express",
+    "x[[0, 1]]": "indexing with a list, which may pick any rows",
+}
+
+
+@exercise(
+    "01.1",
+    "Write down the strides of x first: the last is 1, each one to the left is the product of the "
+    "sizes to its right.",
+    "permute moves strides with their dimensions; it changes none of them.",
+    "A slice with step s multiplies that dimension's stride by s; a start changes the offset only.",
+)
+def ex01_1(answer: object) -> str:
+    """The strides of a permuted, sliced tensor."""
+    got = _whole_numbers(answer, 3)
+    mistakes = {
+        (48, 8, 1): "those are x's own strides: permute(2, 0, 1) reorders them.",
+        (1, 48, 8): "the step of the slice is missing: x[::2] moves two at a time.",
+        (30, 6, 1): "those are the strides of a contiguous copy; a view keeps the storage.",
+        (2, 48, 1): "permute(2, 0, 1) puts x's dimensions 2, 0, 1 in this order: the last is "
+        "dimension 1, whose stride is not 1.",
+        (4, 6, 5): "that is not the shape's question: strides say how far a step moves.",
+    }
+    _expect(got, (2, 48, 8), mistakes, "permute reorders the strides, the step multiplies one.")
+    return (
+        "right: permute reorders the strides, a step multiplies one, a start only moves the offset."
+    )
+
+
+@exercise(
+    "01.2",
+    "Position = offset + Σ index × stride.",
+    "The slice [:, 1:] starts one step later along that dimension: that is the offset.",
+    "Offset 48, strides (2, 48, 8), index (1, 2, 3).",
+)
+def ex01_2(answer: object) -> str:
+    """Where an element lies in storage."""
+    number(
+        answer,
+        170,
+        within=1e-9,
+        mistakes=[
+            (122, "the offset is missing: y does not begin where x begins."),
+            (171, "positions count from 0."),
+            (123, "the offset is missing, and positions count from 0."),
+            (169, "the stride of dimension 0 is 2, since the slice takes every second."),
+            (121, "the offset is missing, and the step of the slice too."),
+            (680, "that is in bytes; the question is in elements."),
+        ],
+    )
+    return "right: 48 + 1·2 + 2·48 + 3·8."
+
+
+@exercise(
+    "01.3",
+    "A view only changes shape, stride and offset.",
+    "Ask of each: is there a shape, stride and offset that reads the old storage in the new order?",
+    "contiguous and reshape copy only when they have to.",
+)
+def ex01_3(answer: object) -> str:
+    """Ten operations: view or copy."""
+    if not isinstance(answer, Mapping):
+        raise Wrong(f"a dict from operation to 'view' or 'copy' is expected, got {shown(answer)}.")
+    missing = [name for name in KINDS if name not in answer]
+    if missing:
+        raise Wrong(f"{len(missing)} of 10 are missing, among them {missing[0]}.")
+    unanswered = [name for name in KINDS if answer[name] is None]
+    odd = [n for n in KINDS if answer[n] not in ("view", "copy", None)]
+    if odd:
+        raise Wrong(f"{odd[0]} must be 'view' or 'copy', got {shown(answer[odd[0]])}.")
+    if unanswered:
+        raise Wrong(f"{10 - len(unanswered)} of 10 answered; the next open one is {unanswered[0]}.")
+    wrong = [name for name, kind in KINDS.items() if answer[name] != kind]
+    if wrong:
+        raise Wrong(f"{10 - len(wrong)} of 10 are right. Look again at {REMARKS[wrong[0]]}.")
+    return "all ten right. Only the storage pointer decides, and you read it without running."
+
+
+@exercise(
+    "01.4",
+    "torch.arange(T) holds the positions. Which two of its views give a T × T table when compared?",
+    "A query may look at its own position and at earlier ones: key ≤ query.",
+    "Queries are rows, so they need shape (T, 1); keys are columns, shape (1, T) or (T,).",
+)
+def ex01_4(answer: object) -> str:
+    """A causal mask from broadcasting."""
+    make = _function(answer, "a function of T")
+    for T in (1, 4, 7):
+        got, wanted = make(T), torch.ones(T, T).tril().bool()
+        if not isinstance(got, torch.Tensor):
+            raise Wrong(f"a tensor is expected, got {shown(got)}.")
+        if tuple(got.shape) != (T, T):
+            raise Wrong(f"for T = {T} the shape must be ({T}, {T}), got {tuple(got.shape)}.")
+        if got.dtype != torch.bool:
+            raise Wrong(f"the dtype must be torch.bool, as a comparison gives, got {got.dtype}.")
+        if got.equal(wanted):
+            continue
+        if got.equal(wanted.T):
+            raise Wrong("transposed: each query sees the future. Rows are queries.")
+        if got.equal(~wanted) or got.equal(~wanted.T):
+            raise Wrong("inverted: True must mark the keys that a query may see.")
+        if not got.diagonal().any():
+            raise Wrong("the diagonal is missing: a query sees its own position too.")
+        raise Wrong(f"for T = {T}, query 0 must see key 0 only, query 1 keys 0 and 1, and so on.")
+    return "right: T numbers compared with T numbers make the T × T mask."
+
+
+@exercise(
+    "01.5",
+    "The windows overlap, so they must share storage cells. Which strides read cell 1 twice?",
+    "Moving to the next window moves 1 cell; moving within a window moves 1 cell too.",
+    "x.unfold(0, width, 1), or torch.as_strided with stride (s, s) where s is x's own stride.",
+)
+def ex01_5(answer: object) -> str:
+    """A sliding window without copying."""
+    windows = _function(answer, "a function of x and width")
+    for x, width in ((torch.arange(6), 3), (torch.randn(9), 1), (torch.arange(20)[::2], 4)):
+        got, count = windows(x, width), len(x) - width + 1
+        if not isinstance(got, torch.Tensor):
+            raise Wrong(f"a tensor is expected, got {shown(got)}.")
+        if tuple(got.shape) != (count, width):
+            near = " There are n − width + 1 windows, not n − width." * (len(got) == count - 1)
+            raise Wrong(f"{len(x)} elements, width {width}: shape must be {(count, width)}, got "
+                        f"{tuple(got.shape)}.{near}")  # fmt: skip
+        if not got.equal(torch.stack([x[i : i + width] for i in range(count)])):
+            hint = " Use x's own stride and offset: x may itself be a view." * (x.stride(0) > 1)
+            raise Wrong(f"row i must be x[i : i + width]; some rows are not.{hint}")
+        if got.untyped_storage().data_ptr() != x.untyped_storage().data_ptr():
+            raise Wrong("the values are right, but they were copied: the storage is a new one.")
+    return "right: width × more elements to read, not a byte more to store."
+
+
+@exercise(
+    "01.6",
+    "Which storage does a row of x keep alive?",
+    "Compare numel · element_size with untyped_storage().nbytes() of what you return.",
+    "A copy of the row has a storage of its own: which function always copies?",
+)
+def ex01_6(answer: object) -> str:
+    """Fix the leak."""
+    first_row = _function(answer, "a function of x")
+    x = torch.randn(50, 8)
+    before, got = x.clone(), first_row(x)
+    if not isinstance(got, torch.Tensor):
+        raise Wrong(f"a tensor is expected, got {shown(got)}.")
+    if not x.equal(before):
+        raise Wrong("your function changed x; it must only read it.")
+    if tuple(got.shape) != (8,) or not got.equal(x[0]):
+        raise Wrong(f"x[0] is expected, with shape (8,), got shape {tuple(got.shape)}.")
+    kept, needed = got.untyped_storage().nbytes(), got.numel() * got.element_size()
+    if kept > needed:
+        why = " contiguous() copies nothing here, since a row is in order already."
+        raise Wrong(f"it needs {needed} bytes and still keeps {kept} alive.{why}")
+    return "right: the copy owns its few bytes, and the large storage can be freed."
+
+
+def _whole_numbers(answer: object, length: int) -> tuple[int, ...]:
+    if isinstance(answer, (str, bytes)) or not hasattr(answer, "__len__"):
+        raise Wrong(f"a tuple of {length} whole numbers is expected, got {shown(answer)}.")
+    if len(answer) != length:
+        raise Wrong(f"one number a dimension is expected, {length} in all, got {len(answer)}.")
+    for value in answer:
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value // 1:
+            raise Wrong(f"whole numbers are expected, got {shown(value)}.")
+    return tuple(int(value) for value in answer)
+
+
+def _expect(
+    got: tuple[int, ...],
+    right: tuple[int, ...],
+    mistakes: Mapping[tuple[int, ...], str],
+    else_: str,
+) -> None:
+    if got == right:
+        return
+    if got in mistakes:
+        raise Wrong(mistakes[got])
+    if sorted(got) == sorted(right):
+        raise Wrong("the right numbers in another order: follow each dimension through permute.")
+    good = sum(a == b for a, b in zip(got, right, strict=True))
+    raise Wrong(f"{good} of {len(right)} are right. Remember: {else_}")
+
+
+def _function(answer: object, what: str) -> Callable:
+    if not callable(answer):
+        raise Wrong(f"{what} is expected, got {shown(answer)}.")
+    return answer

@@ -1,0 +1,133 @@
+"""How an exercise answers: in one line, without ever raising, and without telling the answer."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from html import escape
+from numbers import Real
+
+from course_utils.arguments import shown
+from course_utils.session import session
+from course_utils.table import Table, table
+
+MARKS = {"right": "✓", "wrong": "✗", "open": "○"}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a check says: `state` is 'right', 'wrong' or 'open' (no answer yet)."""
+
+    id: str
+    state: str
+    words: str
+
+    def __repr__(self) -> str:
+        return f"{MARKS[self.state]} {self.id}: {self.words}"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{MARKS[self.state]} <b>{self.id}</b>: {escape(self.words)}</p>"
+
+
+class Wrong(Exception):
+    """Raised by a judge with the sentence that tells the learner what is wrong."""
+
+
+class Exercise:
+    """A callable check. `judge` returns the praise for a right answer or raises `Wrong`."""
+
+    def __init__(self, id: str, hints: Sequence[str], judge: Callable[[object], str]) -> None:
+        self.id, self.hints = id, tuple(hints)
+        self.title = (judge.__doc__ or id).rstrip(".")
+        self._judge = judge
+        self.__doc__ = f"Check exercise {id}: {self.title}. `.hint()` gives the next hint."
+
+    def __call__(self, answer: object = None) -> Verdict:
+        """Judge `answer`; None counts as not answered yet. Never raises."""
+        if answer is None:
+            name = f"check.ex{self.id.replace('.', '_')}.hint()"
+            return Verdict(self.id, "open", f"no answer yet. {name} gives a hint.")
+        try:
+            praise = self._judge(answer)
+        except Wrong as reason:
+            return Verdict(self.id, "wrong", str(reason))
+        except Exception as error:  # whatever the learner's own code raised
+            return Verdict(self.id, "wrong", f"your answer raised {type(error).__name__}: {error}")
+        if not _in_solution_cell():
+            session.solved.add(self.id)
+        return Verdict(self.id, "right", praise)
+
+    def hint(self) -> Verdict:
+        """The next hint; after the last one, the last again."""
+        given = min(session.hints.get(self.id, 0), len(self.hints) - 1)
+        session.hints[self.id] = given + 1
+        words = f"hint {given + 1} of {len(self.hints)}: {self.hints[given]}"
+        return Verdict(self.id, "open", words)
+
+    def __repr__(self) -> str:
+        return f"check of exercise {self.id}: {self.title}"
+
+
+def exercise(id: str, *hints: str) -> Callable[[Callable[[object], str]], Exercise]:
+    """Make the decorated judge an `Exercise` with these hints, mildest first.
+
+    The judge's docstring is the exercise's title.
+    """
+    return lambda judge: Exercise(id, hints, judge)
+
+
+def number(
+    answer: object,
+    right: float,
+    *,
+    within: float = 0.01,
+    mistakes: Sequence[tuple[float, str]] = (),
+    unit: str = "",
+) -> None:
+    """Accept a number within a share `within` of `right`; else raise `Wrong`.
+
+    `mistakes` pairs the values that likely errors lead to with what went wrong there.
+    """
+    if isinstance(answer, bool) or not isinstance(answer, Real):
+        raise Wrong(f"a number is expected, got {shown(answer)}.")
+    if not math.isfinite(answer):
+        raise Wrong(f"a finite number is expected, got {answer}.")
+    if math.isclose(answer, right, rel_tol=within):
+        return
+    for value, reason in mistakes:
+        if math.isclose(answer, value, rel_tol=within):
+            raise Wrong(reason)
+    way = "too large" if answer > right else "too small"
+    raise Wrong(f"{answer:g}{f' {unit}' if unit else ''} is {way}. {_scale(answer, right)}".strip())
+
+
+def progress(chapter: str) -> Table:
+    """The exercises of a chapter ('00') and which of them are solved in this kernel."""
+    from course_utils import check
+
+    every = [v for v in vars(check).values() if isinstance(v, Exercise)]
+    here = sorted((e for e in every if e.id.startswith(f"{chapter}.")), key=lambda e: e.id)
+    if not here:
+        known = sorted({e.id.partition(".")[0] for e in every})
+        raise ValueError(f"chapter must be one of {known}, got {chapter!r}")
+    rows = [(e.id, e.title, "✓ solved" if e.id in session.solved else "○ open") for e in here]
+    return table(("exercise", "what", "state"), rows, title=f"Exercises of chapter {chapter}")
+
+
+def _scale(answer: float, right: float) -> str:
+    """A remark when only the power of ten is off."""
+    if answer <= 0 or right <= 0:
+        return ""
+    power = math.log10(answer / right)
+    off = abs(power) > 0.5 and abs(power - round(power)) < 0.02
+    return "Only the power of ten is off: check GB, million, billion." if off else ""
+
+
+def _in_solution_cell() -> bool:
+    """Whether the cell that runs begins with the solution comment; such checks do not count."""
+    try:
+        from IPython import get_ipython
+
+        running = get_ipython().user_ns["_ih"][-1]
+    except (AttributeError, KeyError, IndexError):
+        return False
+    return running.lstrip().lower().startswith("# solution")

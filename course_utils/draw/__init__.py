@@ -1,0 +1,12 @@
+"""Figures from given data. They show; they never measure or compute.
+
+Each returns a `Picture`: a PNG with its finding as a visible caption, and a description of what is
+drawn, which serves as alternative text and is what the tests compare.
+"""
+
+from course_utils.draw.cost import bars, plan, stacked
+from course_utils.draw.curves import curves, live
+from course_utils.draw.picture import Picture
+from course_utils.draw.storage import mask, storage
+
+__all__ = ["Picture", "bars", "curves", "live", "mask", "plan", "stacked", "storage"]

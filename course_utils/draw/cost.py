@@ -1,0 +1,161 @@
+"""Costs as bars: rates of devices, bytes by what they are for, days of a training run."""
+
+from collections.abc import Callable, Mapping
+
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
+
+from course_utils import units
+from course_utils.arguments import number, positive, text
+from course_utils.draw.picture import (
+    BLACK,
+    BLUE,
+    GREY,
+    ORANGE,
+    PART_COLOURS,
+    SKY,
+    YELLOW,
+    Picture,
+    canvas,
+    style,
+)
+
+MILESTONES = ((1, "a day"), (7, "a week"), (30, "a month"), (365, "a year"), (3650, "ten years"))
+
+
+def bars(
+    values: Mapping[str, float],
+    *,
+    unit: str,
+    title: str,
+    highlight: Mapping[str, float] | None = None,
+    log: bool = False,
+) -> Picture:
+    """Horizontal bars of `values` in `unit`; `highlight` adds live ones in another colour."""
+    extra = highlight or {}
+    both = {**values, **extra}
+    if not both:
+        raise ValueError("values must name at least one bar, got none")
+    for name, value in both.items():
+        number(f"values[{name!r}]", value, at_least=0)
+    with style():
+        figure, (ax,) = canvas(8.6, 0.42 * len(both) + 1.0)
+        colours = [BLUE] * len(values) + [ORANGE] * len(extra)
+        ax.barh(list(both), list(both.values()), color=colours, height=0.68)
+        _label_ends(ax, both, lambda value: units.quantity(value, unit, significant=3), log)
+        ax.set_title(text("title", title))
+    return Picture(figure, _bar_text(title, values, extra, unit))
+
+
+def stacked(
+    rows: Mapping[str, Mapping[str, float]], *, unit: str, title: str, per: str = ""
+) -> Picture:
+    """One horizontal bar a row, split into its parts, each part with its value."""
+    with style():
+        figure, (ax,) = canvas(8.6, 0.5 * len(rows) + 1.3)
+        _stack(ax, rows, unit)
+        ax.set_xlabel(per or unit)
+        ax.set_title(text("title", title))
+    return Picture(figure, _stack_text(title, rows, unit))
+
+
+def plan(
+    days: float, memory: Mapping[str, Mapping[str, float]], capacity: float, *, title: str
+) -> Picture:
+    """A training plan: days on a logarithmic axis, and bytes a device against its `capacity`.
+
+    `memory` maps a way to place the model (copied, sharded) to bytes by part.
+    """
+    positive("days", days)
+    positive("capacity", capacity)
+    with style():
+        figure, (left, right) = canvas(10.4, 3.1, columns=2)
+        _days(left, days)
+        _stack(right, {k: {p: b / 1e9 for p, b in v.items()} for k, v in memory.items()}, "")
+        right.axvline(capacity / 1e9, color=BLACK, linestyle="--", linewidth=1.6)
+        right.set_xlabel(f"GB a device (dashed: it has {units.size(capacity)})")
+        right.set_title("Memory, without activations")
+        figure.suptitle(title, x=0.01, ha="left", fontsize=12.5)
+    totals = {name: units.size(sum(parts.values())) for name, parts in memory.items()}
+    held = ", ".join(f"{name} {total}" for name, total in totals.items())
+    words = f"{title}. It takes {units.digits(days)} days. Memory a device: {held}"
+    return Picture(figure, f"{words}; the device has {units.size(capacity)}.")
+
+
+def _days(ax: Axes, days: float) -> None:
+    """One bar of days with a week, a month, a year as landmarks."""
+    ax.barh([0], [days], left=0, color=BLUE, height=0.5)
+    ax.set(xscale="log", xlim=(0.3, max(20_000, days * 4)), ylim=(-0.8, 1.1), yticks=[])
+    for day, name in MILESTONES:
+        ax.axvline(day, color=GREY, linewidth=1.2, zorder=0)
+        ax.text(day * 1.08, 1.05, name, rotation=90, va="top", fontsize=9.5, color="#555555")
+    ax.text(days * 1.15, 0, f"{units.digits(days)} days", va="center", fontweight="bold")
+    ax.set_xlabel("days, logarithmic")
+    ax.set_title("Time")
+
+
+def _label_ends(
+    ax: Axes, values: Mapping[str, float], words: Callable[[float], str], log: bool
+) -> None:
+    """Write each bar's value at its end, and drop the axis that the labels make needless."""
+    largest, smallest = max(values.values()), min(v for v in values.values() if v > 0)
+    if log:
+        ax.set_xscale("log")
+        ax.set_xlim(smallest / 5, largest * 30)
+    else:
+        ax.set_xlim(0, largest * 1.25)
+    for row, value in enumerate(values.values()):
+        ax.text(value * 1.06 if log else value + largest * 0.012, row, words(value), va="center")
+    ax.invert_yaxis()
+    ax.tick_params(left=False)
+    ax.xaxis.set_visible(False)
+    ax.spines[["left", "bottom"]].set_visible(False)
+
+
+def _stack(ax: Axes, rows: Mapping[str, Mapping[str, float]], unit: str) -> None:
+    """Stacked bars with a legend of the parts that occur."""
+    parts = list(dict.fromkeys(part for row in rows.values() for part in row))
+    widest = max(sum(row.values()) for row in rows.values())
+    for part in parts:
+        starts = [sum(_before(row, part)) for row in rows.values()]
+        widths = [row.get(part, 0) for row in rows.values()]
+        ax.barh(list(rows), widths, left=starts, color=PART_COLOURS[part], label=part, height=0.62)
+        for y, (start, width) in enumerate(zip(starts, widths, strict=True)):
+            if unit and width > 0.04 * widest:
+                _label_part(ax, start + width / 2, y, units.digits(width), PART_COLOURS[part])
+    for y, row in enumerate(rows.values()):
+        total = sum(row.values())
+        ax.text(total + widest * 0.015, y, units.digits(total), va="center", backgroundcolor="w")
+    ax.invert_yaxis()
+    ax.set_xlim(0, widest * 1.14)
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    ax.figure.legend(loc="outside lower right", ncols=len(parts), columnspacing=1.2)
+
+
+def _label_part(ax: Axes, x: float, y: float, words: str, colour: str) -> None:
+    """A value inside its bar, dark on the light colours and white on the others."""
+    ink = BLACK if colour in (YELLOW, SKY) else "white"
+    ax.text(x, y, words, ha="center", va="center", color=ink, fontweight="bold")
+
+
+def _before(row: Mapping[str, float], part: str) -> list[float]:
+    names = list(row)
+    return [row[name] for name in names[: names.index(part)]] if part in row else []
+
+
+def _bar_text(
+    title: str, values: Mapping[str, float], live_values: Mapping[str, float], unit: str
+) -> str:
+    exact = [f"{name}: {units.quantity(value, unit)}" for name, value in values.items()]
+    rounded = {name: units.quantity(v, unit, significant=3) for name, v in live_values.items()}
+    live = [f"{name}: {units.measured(words)}" for name, words in rounded.items()]
+    return "\n".join([f"Bar chart. {title}", *exact, *live])
+
+
+def _stack_text(title: str, rows: Mapping[str, Mapping[str, float]], unit: str) -> str:
+    lines = [
+        f"{name}: {', '.join(f'{part} {units.digits(v)}' for part, v in row.items())}; "
+        f"together {units.digits(sum(row.values()))} {unit}"
+        for name, row in rows.items()
+    ]
+    return "\n".join([f"Stacked bars. {title}", *lines])

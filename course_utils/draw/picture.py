@@ -1,0 +1,74 @@
+"""A figure as a notebook shows it: a PNG, sharp and small, and a description in words."""
+
+from base64 import b64encode
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.resources import as_file, files
+from io import BytesIO
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+from PIL import Image
+
+BLUE, ORANGE, GREEN, PINK = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
+YELLOW, SKY, BLACK, GREY = "#E69F00", "#56B4E9", "#222222", "#BBBBBB"
+PALETTE = (BLUE, ORANGE, GREEN, PINK, YELLOW, SKY)
+PART_COLOURS = {
+    "parameters": BLUE,
+    "gradients": ORANGE,
+    "master copy": YELLOW,
+    "optimizer": GREEN,
+    "activations": PINK,
+    "temporaries": SKY,
+}
+
+PIXELS_PER_INCH = 88  # as shown
+SHARPNESS = 2  # stored pixels for a shown one, for high-resolution screens and projectors
+COLOURS = 96  # a flat figure needs no more, and the file is a third of the size
+
+
+@dataclass(frozen=True, eq=False)
+class Picture:
+    """A matplotlib `figure` with a `text` that says what is drawn."""
+
+    figure: Figure
+    text: str
+
+    @cached_property
+    def png(self) -> bytes:
+        """The figure as PNG bytes, `SHARPNESS` times its shown size, with a small palette."""
+        raw = BytesIO()
+        with style():
+            dpi = PIXELS_PER_INCH * SHARPNESS
+            self.figure.savefig(raw, dpi=dpi, bbox_inches="tight", pad_inches=0.12)
+        small = BytesIO()
+        image = Image.open(raw).convert("RGB")
+        image.quantize(COLOURS, dither=Image.Dither.NONE).save(small, "PNG", optimize=True)
+        return small.getvalue()
+
+    @property
+    def shown_size(self) -> tuple[int, int]:
+        """Width and height in pixels, as shown on the page."""
+        width, height = Image.open(BytesIO(self.png)).size
+        return width // SHARPNESS, height // SHARPNESS
+
+    def _repr_mimebundle_(self, **_: object) -> tuple[dict[str, str], dict[str, object]]:
+        width, height = self.shown_size
+        data = {"image/png": b64encode(self.png).decode(), "text/plain": self.text}
+        return data, {"image/png": {"width": width, "height": height}}
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def style() -> mpl.rc_context:
+    """The course's style sheet, for a `with` block; the learner's own settings stay untouched."""
+    with as_file(files("course_utils.draw") / "course.mplstyle") as sheet:
+        return mpl.rc_context(mpl.rc_params_from_file(sheet, use_default_template=False))
+
+
+def canvas(width: float, height: float, columns: int = 1) -> tuple[Figure, list]:
+    """A figure of `width` × `height` inches with `columns` axes side by side, outside pyplot."""
+    figure = Figure(figsize=(width, height), layout="constrained")
+    axes = figure.subplots(1, columns, squeeze=False)[0]
+    return figure, list(axes)

@@ -1,0 +1,7 @@
+"""Interactive explorers: controls over `predict` and `draw`, each with its static picture."""
+
+from course_utils.explore.cost import cost
+from course_utils.explore.panel import Explorer
+from course_utils.explore.storage import storage
+
+__all__ = ["Explorer", "cost", "storage"]

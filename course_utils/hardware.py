@@ -1,0 +1,188 @@
+"""What machine this is, and what the datasheets promise for known accelerators.
+
+The figures stand in hardware.toml, each row with its source. A device is found by its whole name
+only: "L4" is not "L40S". What is not in the table has no promise: None, shown as "unknown".
+"""
+
+import os
+import platform
+import tomllib
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+import psutil
+import torch
+
+from course_utils import units
+from course_utils.arguments import one_of, text
+from course_utils.table import Table, table
+
+DTYPES = {
+    "fp32": torch.float32,
+    "bf16": torch.bfloat16,
+    "fp16": torch.float16,
+}
+_CGROUP = Path("/sys/fs/cgroup")
+_MEMORY_FILES = ("memory.max", "memory/memory.limit_in_bytes")
+
+
+@dataclass(frozen=True)
+class Device:
+    """One row of hardware.toml. Rates in FLOP/s (dense, fp32 accumulation), bandwidth in B/s."""
+
+    name: str
+    reported_as: tuple[str, ...]
+    memory: float
+    bandwidth: float
+    source: str
+    note: str = ""
+    peak: dict[str, float] = field(default_factory=dict)
+
+    def promised(self, kind: str) -> float | None:
+        """FLOP/s the datasheet promises for 'fp32', 'tf32', 'fp16', 'bf16' or 'fp8', or None."""
+        return self.peak.get(one_of("kind", kind, ("fp32", "tf32", "fp16", "bf16", "fp8")))
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The machine this kernel runs on. Memory in bytes; `promise` is None when it has none."""
+
+    backend: str
+    name: str
+    cores: float
+    threads: int
+    memory: int
+    promise: Device | None
+
+    def as_table(self) -> Table:
+        """The facts as rows; every value is live, since each machine has its own."""
+        promised = self.promise.name if self.promise else "no datasheet figure: measure it"
+        facts = [
+            ("device that computes", f"{self.name} ({self.backend})"),
+            ("cores this kernel may use", units.digits(self.cores)),
+            ("threads PyTorch uses", str(self.threads)),
+            ("memory of that device", units.size(self.memory)),
+            ("the same in GiB", units.size(self.memory, binary=True)),
+            ("promise found", promised),
+            ("PyTorch", torch.__version__),
+        ]
+        rows = [(fact, units.measured(value)) for fact, value in facts]
+        return table(("your machine", "what it says"), rows)
+
+    def __repr__(self) -> str:
+        return repr(self.as_table())
+
+    def _repr_html_(self) -> str:
+        return self.as_table()._repr_html_()
+
+
+@cache
+def devices() -> tuple[Device, ...]:
+    """Every device of hardware.toml, in the order of the file."""
+    rows = tomllib.loads(files("course_utils").joinpath("hardware.toml").read_text("utf-8"))
+    return tuple(
+        Device(**{**row, "reported_as": tuple(row["reported_as"])}) for row in rows["device"]
+    )
+
+
+def find(name: str) -> Device | None:
+    """The device with exactly this name, as the course or as a driver writes it, or None."""
+    text("name", name)
+    matches = (d for d in devices() if name == d.name or name in d.reported_as)
+    return next(matches, None)
+
+
+def promised(kind: str) -> float | None:
+    """FLOP/s that this machine's datasheet promises for 'fp32', 'bf16', ..., or None."""
+    found = machine().promise
+    return found.promised(kind) if found else None
+
+
+def backend() -> str:
+    """Where this machine computes best: 'cuda', 'mps', another accelerator's name, or 'cpu'."""
+    if torch.accelerator.is_available():
+        return torch.accelerator.current_accelerator().type
+    return "cpu"
+
+
+def machine() -> Machine:
+    """This machine, read live."""
+    kind = backend()
+    name = _cuda_name() if kind == "cuda" else _cpu_name()
+    memory = _cuda_memory() if kind == "cuda" else usable_memory()
+    promise = None if kind == "cpu" and name not in _apple_names() else find(name)
+    return Machine(kind, name, usable_cores(), torch.get_num_threads(), memory, promise)
+
+
+def usable_cores() -> float:
+    """Cores this process may use: its affinity, cut to a container's CPU quota."""
+    if hasattr(os, "sched_getaffinity"):
+        allowed = len(os.sched_getaffinity(0))
+    else:
+        allowed = os.cpu_count() or 1
+    quota = _cpu_quota(_CGROUP)
+    return min(allowed, quota) if quota else allowed
+
+
+def usable_memory() -> int:
+    """Bytes of main memory this process may use: the machine's, cut to a container's limit."""
+    total = psutil.virtual_memory().total
+    limits = [_read_number(_CGROUP / name) for name in _MEMORY_FILES]
+    return int(min([total, *(limit for limit in limits if limit)]))
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """'fp32', 'bf16' or 'fp16' for the torch dtype; the datasheets use these names."""
+    names = {value: name for name, value in DTYPES.items()}
+    return names[one_of("dtype", dtype, names)]
+
+
+def _cpu_quota(folder: Path) -> float | None:
+    """Cores a cgroup allows (version 2: cpu.max; version 1: cfs quota over period), or None."""
+    try:
+        quota, period = (folder / "cpu.max").read_text().split()
+    except (OSError, ValueError):
+        quota = _read_number(folder / "cpu/cpu.cfs_quota_us")
+        period = _read_number(folder / "cpu/cpu.cfs_period_us")
+    if quota in (None, "max") or not period:
+        return None
+    return float(quota) / float(period)
+
+
+def _read_number(path: Path) -> float | None:
+    try:
+        value = float(path.read_text())
+    except (OSError, ValueError):  # absent, or "max": no limit is set
+        return None
+    return value if value > 0 else None
+
+
+def _cuda_name() -> str:
+    return torch.cuda.get_device_name()
+
+
+def _cuda_memory() -> int:
+    return torch.cuda.get_device_properties(torch.cuda.current_device()).total_memory
+
+
+def _apple_names() -> set[str]:
+    return {name for d in devices() if d.name.startswith("Apple") for name in d.reported_as}
+
+
+@cache
+def _cpu_name() -> str:
+    """The processor's name as the operating system gives it."""
+    if platform.system() == "Darwin":
+        import subprocess
+
+        command = ["sysctl", "-n", "machdep.cpu.brand_string"]
+        answer = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+        return answer or "unknown processor"
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or "unknown processor"
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, "") or platform.processor() or "unknown processor"

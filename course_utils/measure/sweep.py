@@ -1,0 +1,120 @@
+"""A series of timings over growing sizes that stops before it would break its time budget."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from time import perf_counter
+
+from course_utils import units
+from course_utils.arguments import number, positive
+from course_utils.measure.clock import Time, time
+from course_utils.table import Table, table
+
+SAFETY = 1.5  # the next size is expected to cost this much more than growth alone predicts
+
+
+class Sweep:
+    """Timings of one or more series over `sizes`, taken while it is iterated.
+
+    Iterating yields (series name, size, `Time` or None); None means the budget did not reach it.
+    Only the time spent measuring counts against the budget, not what the caller does in between.
+    The result stays in `times[name][size]`, and iterating again measures again.
+    """
+
+    def __init__(
+        self,
+        series: Mapping[str, Callable[[int], Callable[[], object]]],
+        sizes: Sequence[int],
+        budget: float,
+        work: Callable[[int], float],
+        device: str | None,
+    ) -> None:
+        self.series = dict(series)
+        self.sizes = tuple(sizes)
+        self.budget = budget
+        self.work = work
+        self.device = device
+        self.times: dict[str, dict[int, Time | None]] = {}
+
+    def __len__(self) -> int:
+        return len(self.series) * len(self.sizes)
+
+    def __iter__(self) -> Iterator[tuple[str, int, Time | None]]:
+        self.times = {name: {} for name in self.series}
+        last, left = dict.fromkeys(self.series, 0.0), self.budget
+        for step, size in enumerate(self.sizes):
+            growth = self.work(size) / self.work(self.sizes[step - 1]) if step else 1.0
+            for name, prepare in self.series.items():
+                found = None
+                if last[name] * growth * SAFETY <= left:
+                    found, last[name], spent = self._measure(prepare, size)
+                    left -= spent
+                else:
+                    last[name] = float("inf")  # larger sizes would not fit either
+                self.times[name][size] = found
+                yield name, size, found
+
+    def _measure(
+        self, prepare: Callable[[int], Callable[[], object]], size: int
+    ) -> tuple[Time, float, float]:
+        """The timing, the seconds that one more such size costs at least, the seconds spent."""
+        share, start = self.budget / (2 * len(self)), perf_counter()
+        found = time(prepare(size), budget=share, device=self.device)
+        spent = perf_counter() - start
+        return found, max(0.0, spent - share), spent
+
+    def points(self, name: str) -> tuple[list[int], list[float]]:
+        """Sizes and median seconds of the series `name`, as far as it was reached."""
+        if name not in self.series:
+            raise KeyError(f"name must be one of {list(self.series)}, got {name!r}")
+        reached = {size: t for size, t in self.times.get(name, {}).items() if t is not None}
+        return list(reached), [t.median for t in reached.values()]
+
+    def largest(self) -> int:
+        """The largest size at which every series was measured."""
+        common = [s for s in self.sizes if all(self.times.get(n, {}).get(s) for n in self.series)]
+        if not common:
+            raise ValueError("no size was reached by every series: iterate the sweep first")
+        return common[-1]
+
+    def as_table(
+        self,
+        label: str = "size",
+        *,
+        value: Callable[[int, float], float] = lambda _size, seconds: seconds,
+        unit: str = "s",
+    ) -> Table:
+        """One row a size, one live column a series; what was not reached says so.
+
+        `value` turns a size and its median seconds into the quantity, in `unit`, that is listed.
+        """
+
+        def cell(name: str, size: int) -> str:
+            found = self.times.get(name, {}).get(size)
+            shown = found and units.quantity(value(size, found.median), unit, significant=3)
+            return units.measured(shown)
+
+        rows = [[f"{size:,}", *(cell(name, size) for name in self.series)] for size in self.sizes]
+        return table([label, *self.series], rows)
+
+
+def sweep(
+    series: Mapping[str, Callable[[int], Callable[[], object]]],
+    sizes: Sequence[int],
+    *,
+    budget: float = 2.0,
+    work: Callable[[int], float] = float,
+    device: str | None = None,
+) -> Sweep:
+    """Prepare timings of each series at each size, smallest first, in about `budget` seconds.
+
+    `series` maps a name to a function that takes a size, makes the inputs and returns the
+    function to time, so that making inputs is not timed. `work` says how the cost grows with the
+    size (n³ for square products; in proportion by default): with it the sweep foresees what the
+    next size takes, and leaves it out if that breaks the budget. Nothing runs until the result is
+    iterated.
+    """
+    if not isinstance(series, Mapping) or not series or not all(map(callable, series.values())):
+        raise TypeError(f"series must map names to functions of a size, got {series!r}")
+    checked = [int(number(f"sizes[{i}]", s, above=0, whole=True)) for i, s in enumerate(sizes)]
+    if not checked or sorted(set(checked)) != checked:
+        raise ValueError(f"sizes must grow from one to the next, got {list(sizes)!r}")
+    return Sweep(series, checked, positive("budget", budget), work, device)

@@ -1,0 +1,120 @@
+"""Closed-form arithmetic only: no torch, no device, no clock.
+
+Every function takes plain numbers and returns one. Counts (bytes, FLOPs, strides) are exact ints;
+times and days are floats.
+"""
+
+from dataclasses import dataclass
+from math import prod
+
+from course_utils.arguments import count, number, one_of, positive, shape, share
+
+SECONDS_PER_DAY = 24 * 60 * 60
+
+ELEMENT_BYTES = {
+    "float64": 8,
+    "float32": 4,
+    "float16": 2,
+    "bfloat16": 2,
+    "float8_e4m3fn": 1,
+    "float8_e5m2": 1,
+    "int64": 8,
+    "int32": 4,
+    "int16": 2,
+    "int8": 1,
+    "uint8": 1,
+    "bool": 1,
+}
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Bytes that a training recipe keeps for each parameter, by what they are for."""
+
+    parameters: float
+    gradients: float
+    master_copy: float
+    optimizer: float
+
+    @property
+    def total(self) -> float:
+        """Bytes a parameter, activations not counted."""
+        return self.parameters + self.gradients + self.master_copy + self.optimizer
+
+
+RECIPES = {
+    "SGD, fp32": Recipe(4, 4, 0, 0),
+    "AdamW, fp32": Recipe(4, 4, 0, 8),
+    "AdamW, bf16 + fp32 master": Recipe(2, 2, 4, 8),
+    "AdamW, bf16 + fp32 master and gradients": Recipe(2, 4, 4, 8),
+    "AdamW, bf16, no master copy": Recipe(2, 2, 0, 8),
+}
+
+
+def elements(sizes: tuple[int, ...]) -> int:
+    """Number of elements of a tensor of shape `sizes`; 1 for the empty shape ()."""
+    return prod(shape("sizes", sizes))
+
+
+def tensor_bytes(sizes: tuple[int, ...], dtype: str = "float32") -> int:
+    """Bytes of the elements of a tensor of shape `sizes`: elements × bytes per element."""
+    return elements(sizes) * ELEMENT_BYTES[one_of("dtype", dtype, ELEMENT_BYTES)]
+
+
+def contiguous_stride(sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides, in elements, of a row-major tensor of shape `sizes`: (4, 4) gives (4, 1)."""
+    sizes = shape("sizes", sizes)
+    return tuple(prod(max(size, 1) for size in sizes[axis + 1 :]) for axis in range(len(sizes)))
+
+
+def position(index: tuple[int, ...], stride: tuple[int, ...], offset: int = 0) -> int:
+    """Where element `index` lies in storage: offset + Σ index·stride, counted in elements."""
+    index, stride = shape("index", index), shape("stride", stride)
+    if len(index) != len(stride):
+        raise ValueError(
+            f"index and stride must have the same length, got {len(index)} and {len(stride)}"
+        )
+    steps = (i * s for i, s in zip(index, stride, strict=True))
+    return count("offset", offset, at_least=0) + sum(steps)
+
+
+def matmul_flops(B: int, D: int, K: int, *, batch: int = 1) -> int:
+    """FLOPs of (B×D) @ (D×K), `batch` times: 2·B·D·K, a multiply and an add per term.
+
+    Exactly (2D − 1)·B·K, since a sum of D terms needs D − 1 additions: less by a share of 1/(2D).
+    """
+    return 2 * count("B", B) * count("D", D) * count("K", K) * count("batch", batch)
+
+
+def training_flops(parameters: float, tokens: float) -> float:
+    """FLOPs of a training run by the 6·N·T rule: 2 a parameter and token forward, 4 backward.
+
+    Attention's own products are left out (chapter 10 counts them). Source: Kaplan et al. 2020,
+    "Scaling Laws for Neural Language Models", section 2.1.
+    """
+    return 6 * positive("parameters", parameters) * positive("tokens", tokens)
+
+
+def training_days(
+    parameters: float, tokens: float, *, devices: int, peak: float, mfu: float
+) -> float:
+    """Days that 6·N·T FLOPs take on `devices` of `peak` FLOP/s each, at an `mfu` in (0, 1]."""
+    done_per_second = count("devices", devices) * positive("peak", peak) * share("mfu", mfu)
+    return training_flops(parameters, tokens) / (done_per_second * SECONDS_PER_DAY)
+
+
+def largest_model(
+    memory: float, bytes_per_parameter: float, *, devices: int = 1, sharded: bool = True
+) -> float:
+    """Parameters that fit on `devices` of `memory` bytes each, activations not counted.
+
+    Sharded, each device holds its part; copied (`sharded=False`), each holds all of it, so that
+    more devices do not help.
+    """
+    room = positive("memory", memory) * (count("devices", devices) if sharded else 1)
+    return room / positive("bytes_per_parameter", bytes_per_parameter)
+
+
+def seconds(work: float, rate: float) -> float:
+    """Seconds that `work` (FLOPs or bytes) takes at `rate` (FLOP/s or B/s)."""
+    return number("work", work, at_least=0) / positive("rate", rate)

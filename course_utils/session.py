@@ -1,0 +1,18 @@
+"""What one kernel remembers: the ledger of guesses, the hints given, the exercises solved.
+
+It is the course's only state; a restarted kernel starts afresh, and nothing is written to disk.
+"""
+
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Session:
+    """One learner's state in one notebook."""
+
+    ledger: dict[str, object] = field(default_factory=dict)
+    hints: dict[str, int] = field(default_factory=dict)
+    solved: set[str] = field(default_factory=set)
+
+
+session = Session()

@@ -1,0 +1,66 @@
+"""A small table with a plain-text and an HTML form, the same in every chapter."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+from course_utils.units import MEASURED
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of text under `columns`; `note` is a sentence that stands below.
+
+    A cell that begins with ≈ is a live value: the plain text leaves it unpadded, so that only the
+    value itself differs between two machines.
+    """
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    title: str = ""
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        for row in self.rows:
+            if len(row) != len(self.columns):
+                raise ValueError(
+                    f"a row must have {len(self.columns)} cells, got {len(row)}: {row}"
+                )
+
+    def __repr__(self) -> str:
+        widths = [
+            _width([head, *cells]) for head, *cells in zip(self.columns, *self.rows, strict=True)
+        ]
+        rule = "-+-".join("-" * width for width in widths)
+        lines = [_line(self.columns, widths), rule, *(_line(row, widths) for row in self.rows)]
+        return "\n".join([*filter(None, [self.title]), *lines, *filter(None, [self.note])])
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{escape(column)}</th>" for column in self.columns)
+        body = "\n".join(f"<tr>{_cells(row)}</tr>" for row in self.rows)
+        title = f"<p><b>{escape(self.title)}</b></p>\n" if self.title else ""
+        note = f"\n<p>\n{escape(self.note)}\n</p>" if self.note else ""
+        return f"{title}<table>\n<tr>{head}</tr>\n{body}\n</table>{note}"
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[object]], **texts: str) -> Table:
+    """A `Table` from any sequences; every cell is turned into text."""
+    lines = tuple(tuple(str(cell) for cell in row) for row in rows)
+    return Table(tuple(columns), lines, **texts)
+
+
+def _is_live(cell: str) -> bool:
+    return cell.startswith(MEASURED)
+
+
+def _width(cells: Sequence[str]) -> int:
+    return max((len(cell) for cell in cells if not _is_live(cell)), default=0)
+
+
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    padded = (c if _is_live(c) else c.ljust(w) for c, w in zip(cells, widths, strict=True))
+    return " | ".join(padded).rstrip()
+
+
+def _cells(row: Sequence[str]) -> str:
+    return "".join(f"<td>{escape(cell)}</td>" for cell in row)

@@ -1,0 +1,125 @@
+"""Numbers as text: bytes, FLOPs, seconds, days; GB against GiB; the ≈ mark of a measured value.
+
+Decimal prefixes (kB, MB, GB: powers of 1000) unless `binary=True` asks for KiB, MiB, GiB
+(powers of 1024), after IEC 80000-13.
+"""
+
+from course_utils.arguments import count, number, text
+
+MEASURED = "≈"
+UNKNOWN = "unknown"
+NOT_REACHED = f"{MEASURED} not reached"
+
+_DECIMAL = ("", "k", "M", "G", "T", "P", "E")
+_BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+_DURATIONS = (
+    (365.25 * 86400, "years"),
+    (2 * 86400, "days"),
+    (2 * 3600, "hours"),
+    (120, "minutes"),
+    (1, "s"),
+    (1e-3, "ms"),
+    (1e-6, "µs"),
+    (1e-9, "ns"),
+)
+_SECONDS = {"years": 365.25 * 86400, "days": 86400, "hours": 3600, "minutes": 60}
+
+
+def digits(value: float, significant: int = 4) -> str:
+    """`value` with that many significant digits: 143.9, 0.7996, 1638, 6.3e+24 as 6.3e24.
+
+    Counts below a million are written out; trailing zeros are dropped.
+    """
+    value, significant = number("value", value), count("significant", significant)
+    rounded = float(f"{value:.{significant}g}")
+    if rounded == 0:
+        return "0"
+    if abs(rounded) >= 1e6 or abs(rounded) < 1e-4:
+        mantissa, _, exponent = f"{rounded:.{significant - 1}e}".partition("e")
+        return f"{_trim(mantissa)}e{int(exponent)}"
+    return _trim(f"{rounded:.{max(0, significant - 1 - _magnitude(rounded))}f}")
+
+
+def size(value: float, *, binary: bool = False, significant: int = 4) -> str:
+    """Bytes as text: size(2415919104) is '2.416 GB', with binary=True '2.25 GiB'."""
+    number("value", value, at_least=0)
+    base, prefixes = (1024, _BINARY) if binary else (1000, _DECIMAL)
+    return _prefixed(value, "B", base, prefixes, significant)
+
+
+def flops(value: float, *, significant: int = 4) -> str:
+    """A count of floating-point operations: flops(8.8e12) is '8.8 TFLOPs'. A count, not a rate."""
+    number("value", value, at_least=0)
+    return _prefixed(value, "FLOPs", 1000, _DECIMAL[:6], significant)
+
+
+def rate(value: float | None, *, unit: str = "FLOP/s", significant: int = 4) -> str:
+    """A rate as text: rate(989.5e12) is '989.5 TFLOP/s'; None (no such figure) is 'unknown'."""
+    if value is None:
+        return UNKNOWN
+    number("value", value, at_least=0)
+    return _prefixed(value, text("unit", unit), 1000, _DECIMAL[:6], significant)
+
+
+def duration(seconds: float, *, significant: int = 4) -> str:
+    """Seconds as text in the unit that reads best, from ns to years of 365.25 days."""
+    number("seconds", seconds, at_least=0)
+    if seconds == 0:
+        return "0 s"
+    for limit, unit in _DURATIONS:
+        if seconds >= limit * (1 - 1e-9):
+            return f"{digits(seconds / _SECONDS.get(unit, limit), significant)} {unit}"
+    return f"{digits(seconds / 1e-9, significant)} ns"
+
+
+def amount(value: float, *, significant: int = 4) -> str:
+    """A large count in words: amount(70e9) is '70 billion'."""
+    number("value", value, at_least=0)
+    for limit, word in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million")):
+        if value >= limit and value < 1e15:
+            return f"{digits(value / limit, significant)} {word}"
+    return digits(value, significant)
+
+
+def ratio(value: float, *, significant: int = 3) -> str:
+    """A ratio as text: '1.36 ×'."""
+    return f"{digits(number('value', value, at_least=0), significant)} ×"
+
+
+def measured(value: str | None) -> str:
+    """Mark a text as measured here and now: '≈ 1.2 ms'. None is '≈ not reached'.
+
+    The tests replace everything from the mark to the next '|', '<' or line end, so that two
+    machines may differ there and nowhere else.
+    """
+    return NOT_REACHED if value is None else f"{MEASURED} {text('value', value)}"
+
+
+def quantity(value: float, unit: str, *, significant: int = 4) -> str:
+    """`value` in the words of its `unit`: B, FLOPs, FLOP/s, B/s, s, '' (none) or a noun."""
+    kept = {"significant": significant}
+    if unit in ("FLOP/s", "B/s"):
+        return rate(value, unit=unit, **kept)
+    known = {"B": size, "FLOPs": flops, "s": duration, "": digits}
+    if unit in known:
+        return known[unit](value, **kept)
+    return f"{amount(value, **kept)} {unit}"
+
+
+def _prefixed(
+    value: float, unit: str, base: int, prefixes: tuple[str, ...], significant: int
+) -> str:
+    step = 0
+    while step < len(prefixes) - 1 and float(f"{value / base**step:.{significant}g}") >= base:
+        step += 1
+    if base**step * base <= value:  # beyond the largest prefix: plain powers of ten
+        return f"{digits(value, significant)} {unit}"
+    return f"{digits(value / base**step, significant)} {prefixes[step]}{unit}"
+
+
+def _magnitude(value: float) -> int:
+    return int(f"{abs(value):e}".partition("e")[2])
+
+
+def _trim(decimal: str) -> str:
+    return decimal.rstrip("0").rstrip(".") if "." in decimal else decimal

@@ -1,0 +1,79 @@
+"""The course's folders and chapters, and files that are written whole or not at all."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import nbformat
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+NOTEBOOKS = REPOSITORY / "notebooks"
+WORKBOOK = REPOSITORY / "workbook"
+STUDENT = REPOSITORY / "student"
+
+
+class WorkshopError(Exception):
+    """Something the user can put right; its text is the one line they see."""
+
+
+def chapters(folder: Path = NOTEBOOKS) -> list[Path]:
+    """The notebooks of `folder`, in the order of their chapters.
+
+    Raises:
+        WorkshopError: there is none.
+    """
+    found = sorted(folder.glob("*.ipynb"))
+    if not found:
+        raise WorkshopError(f"No notebooks in {folder}: is this a whole clone of the course?")
+    return found
+
+
+def find_chapter(number: str, folder: Path = NOTEBOOKS) -> Path:
+    """The notebook of chapter `number` ("04" or "4").
+
+    Raises:
+        WorkshopError: there is no such chapter; names those that exist.
+    """
+    by_number = {path.name.partition("_")[0]: path for path in chapters(folder)}
+    chapter = by_number.get(str(number).strip().zfill(2))
+    if chapter is None:
+        raise WorkshopError(
+            f"There is no chapter {str(number)!r}; the chapters are {', '.join(by_number)}."
+        )
+    return chapter
+
+
+@contextmanager
+def writing(target: Path) -> Iterator[Path]:
+    """A temporary path beside `target` that takes its name when the block ends well.
+
+    Raises:
+        WorkshopError: the place cannot be written.
+    """
+    part = target.with_name(f".{target.name}.part")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        yield part
+        os.replace(part, target)
+    except OSError as error:
+        raise WorkshopError(
+            f"Cannot write {target}: {error.strerror or error}. "
+            "Make its folder writable, or clone the course into a folder of your own."
+        ) from error
+    finally:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+
+
+def copy(source: Path, target: Path) -> None:
+    """Copy the content of `source` to `target`, replacing it."""
+    with writing(target) as part:
+        shutil.copyfile(source, part)
+
+
+def write_notebook(notebook: nbformat.NotebookNode, target: Path) -> None:
+    """Save `notebook` byte for byte as JupyterLab would."""
+    with writing(target) as part:
+        nbformat.write(notebook, part)

@@ -1,0 +1,84 @@
+"""Screenshots of a notebook in JupyterLab and of its slides, to look at one's work.
+
+python -m tests.browser.shots NOTEBOOK OUTDIR [--dark] [--run] [--slides]
+"""
+
+import argparse
+import json
+import tempfile
+from pathlib import Path
+
+from playwright.sync_api import Page, sync_playwright
+
+from tests.browser import chromium, lab_page, slides
+from tests.browser.server import Lab, running
+
+SCROLLER = f"{lab_page.NOTEBOOK} .jp-WindowedPanel-outer"
+TALL = {"width": 1280, "height": 1500}
+
+
+def main() -> None:
+    """Write the screenshots that the command line asks for."""
+    asked = _arguments()
+    asked.outdir.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        place = Path(folder)
+        _choose_theme(place, asked.dark)
+        with (
+            running(place, asked.notebook.resolve().parent) as lab,
+            chromium.launch(playwright, chromium.find(playwright)) as browser,
+        ):
+            _take(browser.new_page(), lab, asked)
+
+
+def _take(page: Page, lab: Lab, asked: argparse.Namespace) -> None:
+    name = asked.notebook.name
+    lab_page.open_notebook(page, lab, name)
+    if asked.run:
+        lab_page.run_all(page)
+        lab_page.save(page, lab.workbook / name)
+    kind = "dark" if asked.dark else "light"
+    page.set_viewport_size(TALL)
+    for number in _scrolled(page):
+        page.screenshot(path=asked.outdir / f"{asked.notebook.stem}-{kind}-{number:02}.png")
+    if asked.slides:
+        slides.open_slides(page, lab, name)
+        for number, words in enumerate(slides.walk(page)):
+            page.screenshot(path=asked.outdir / f"{asked.notebook.stem}-slide-{number:02}.png")
+            print(f"slide {number:02}: {words}", *slides.too_big(page), sep="  ")
+    lab_page.shut_down_kernels(page, lab)
+
+
+def _scrolled(page: Page):
+    """Scroll through the notebook, a screen at a time; yields 0, 1, 2, ..."""
+    page.wait_for_timeout(1000)
+    number, position, before = 0, 0, -1
+    while position > before:
+        yield number
+        before, number = position, number + 1
+        position = page.eval_on_selector(
+            SCROLLER,
+            "box => { box.scrollTop += box.clientHeight * 0.95; return box.scrollTop; }",
+        )
+        page.wait_for_timeout(500)
+
+
+def _choose_theme(place: Path, dark: bool) -> None:
+    folder = place / "settings" / "@jupyterlab" / "apputils-extension"
+    folder.mkdir(parents=True)
+    theme = {"theme": "JupyterLab Dark" if dark else "JupyterLab Light"}
+    (folder / "themes.jupyterlab-settings").write_text(json.dumps(theme))
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.browser.shots")
+    parser.add_argument("notebook", type=Path)
+    parser.add_argument("outdir", type=Path)
+    parser.add_argument("--dark", action="store_true", help="JupyterLab's dark theme")
+    parser.add_argument("--run", action="store_true", help="Run All first")
+    parser.add_argument("--slides", action="store_true", help="the slides too")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""Pytest plugin: after its last cell, every notebook nbval ran is held to its budget.
+
+A `budget` item asks the kernel, still running, for the most memory it ever held, and takes the
+time since that kernel started. The figures of all notebooks stand at the end of pytest's report.
+"""
+
+import time
+from itertools import groupby
+
+import psutil
+import pytest
+from nbval.plugin import IPyNbFile
+
+SECONDS_FOR = {"10": 60}  # by chapter, where it is not the option's
+# Linux' own count starts afresh in each process; getrusage's may be inherited from the parent.
+PEAK_BYTES = """
+import pathlib, re, resource, sys
+status = pathlib.Path("/proc/self/status")
+if status.exists():
+    peak = int(re.search(r"VmHWM:\\s+(\\d+) kB", status.read_text())[1]) * 1024
+else:
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (
+        1 if sys.platform == "darwin" else 1024
+    )
+"""
+
+rows_key = pytest.StashKey[list[tuple[str, float, float]]]()
+
+
+def pytest_addoption(parser):
+    group = parser.getgroup("nbval")
+    group.addoption("--budget-seconds", type=float, default=30, help="time a notebook may take")
+    group.addoption("--budget-mb", type=float, default=1000, help="memory a kernel may hold")
+
+
+def pytest_configure(config):
+    config.stash[rows_key] = []
+
+
+def pytest_collection_modifyitems(items):
+    grouped = []
+    for parent, cells in groupby(items, key=lambda item: item.parent):
+        grouped.extend(cells)
+        if isinstance(parent, IPyNbFile):
+            grouped.append(Budget.from_parent(parent, name="budget"))
+    items[:] = grouped
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    rows = config.stash[rows_key]
+    if rows:
+        terminalreporter.section("notebooks: seconds and peak resident memory")
+    for name, seconds, megabytes in rows:
+        terminalreporter.line(f"{name:40} {seconds:6.1f} s {megabytes:7.0f} MB")
+
+
+class OverBudget(Exception):
+    """A notebook took more time or memory than it may."""
+
+
+class Budget(pytest.Item):
+    def runtest(self):
+        kernel = self.parent.kernel
+        if not kernel.is_alive():
+            raise OverBudget("the kernel died: see the cell that failed above")
+        seconds, megabytes = seconds_since_start(kernel), peak_megabytes(kernel)
+        self.config.stash[rows_key].append((self.path.name, seconds, megabytes))
+        allowed = SECONDS_FOR.get(self.path.name[:2], self.config.option.budget_seconds)
+        if seconds > allowed:
+            raise OverBudget(f"{seconds:.1f} s, and {allowed:.0f} s are allowed")
+        if megabytes > self.config.option.budget_mb:
+            allowed = self.config.option.budget_mb
+            raise OverBudget(f"{megabytes:.0f} MB resident, and {allowed:.0f} MB are allowed")
+
+    def repr_failure(self, excinfo, style=None):
+        if isinstance(excinfo.value, OverBudget):
+            return f"{self.path.name}: {excinfo.value}"
+        return super().repr_failure(excinfo, style)
+
+    def reportinfo(self):
+        return self.path, None, f"{self.path.name}::budget"
+
+
+def seconds_since_start(kernel) -> float:
+    process = psutil.Process(kernel.km.provisioner.pid)
+    return time.time() - process.create_time()
+
+
+def peak_megabytes(kernel) -> float:
+    reply = kernel.kc.execute_interactive(
+        PEAK_BYTES,
+        silent=True,
+        store_history=False,
+        user_expressions={"peak": "peak"},
+        timeout=30,
+        output_hook=lambda message: None,
+    )
+    return int(reply["content"]["user_expressions"]["peak"]["data"]["text/plain"]) / 1e6
