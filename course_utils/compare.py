@@ -134,7 +134,7 @@ class Compare:
     ) -> Comparison:
         """Set `guess`, `predicted` and `measured` side by side and keep them in the ledger.
 
-        `measured` is a number or an instrument's result (with `.value`, `.trusted`, `.reason`).
+        Both may be a number or an instrument's result (with `.value`, `.trusted`, `.reason`).
         `unit` is one of B, FLOPs, FLOP/s, B/s, s, or a noun such as 'days'. `above` and `below` are
         the chapter's reasons for a measurement well above or below the arithmetic. A guess that is
         not a number counts as none. Raises TypeError or ValueError when `predicted` or `measured`
@@ -143,9 +143,9 @@ class Compare:
         for name, reason in reasons.items():
             one_of("argument", name, ("above", "below"))
             text(name, reason)
-        names = (text("id", id), text("what", what), text("unit", unit))
+        names = (text("id", id), text("what", what), unit if unit == "" else text("unit", unit))
         values = (_guess(guess), _value("predicted", predicted), _value("measured", measured))
-        trust = (getattr(measured, "trusted", True), getattr(measured, "reason", ""))
+        trust = _trust(predicted, measured)
         row = Comparison(*names, *values, *trust, **reasons)
         session.ledger[row.id] = row
         return row
@@ -172,6 +172,12 @@ def _value(name: str, value: object) -> float | None | _Absent:
     """The number in `value` or in an instrument's result; None and ABSENT as they are."""
     value = getattr(value, "value", value)
     return value if value is None or value is ABSENT else number(name, value, at_least=0)
+
+
+def _trust(*values: object) -> tuple[bool, str]:
+    """Whether every instrument's result among `values` is trusted, and the first reason if not."""
+    doubts = [v.reason for v in values if not getattr(v, "trusted", True)]
+    return not doubts, doubts[0] if doubts else ""
 
 
 def _text(value: float | None | _Absent, unit: str, lacking: str) -> str:

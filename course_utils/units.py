@@ -41,8 +41,13 @@ def digits(value: float, significant: int = 4) -> str:
 
 
 def size(value: float, *, binary: bool = False, significant: int = 4) -> str:
-    """Bytes as text: size(2415919104) is '2.416 GB', with binary=True '2.25 GiB'."""
+    """Bytes as text: size(2415919104) is '2.416 GB', with binary=True '2.25 GiB'.
+
+    Below 10 000 they are written out: '4096 B'.
+    """
     number("value", value, at_least=0)
+    if value < 10_000 and not binary:
+        return f"{digits(value, significant)} B"
     base, prefixes = (1024, _BINARY) if binary else (1000, _DECIMAL)
     return _prefixed(value, "B", base, prefixes, significant)
 

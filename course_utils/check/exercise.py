@@ -1,7 +1,7 @@
 """How an exercise answers: in one line, without ever raising, and without telling the answer."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from numbers import Real
@@ -43,7 +43,7 @@ class Exercise:
 
     def __call__(self, answer: object = None) -> Verdict:
         """Judge `answer`; None counts as not answered yet. Never raises."""
-        if answer is None:
+        if _is_open(answer):
             name = f"check.ex{self.id.replace('.', '_')}.hint()"
             return Verdict(self.id, "open", f"no answer yet. {name} gives a hint.")
         try:
@@ -111,6 +111,13 @@ def progress(chapter: str) -> Table:
         raise ValueError(f"chapter must be one of {known}, got {chapter!r}")
     rows = [(e.id, e.title, "✓ solved" if e.id in session.solved else "○ open") for e in here]
     return table(("exercise", "what", "state"), rows, title=f"Exercises of chapter {chapter}")
+
+
+def _is_open(answer: object) -> bool:
+    """Whether nothing was answered yet: None, or a form in which every field is None."""
+    if isinstance(answer, Mapping) and answer:
+        return all(value is None for value in answer.values())
+    return answer is None
 
 
 def _scale(answer: float, right: float) -> str:

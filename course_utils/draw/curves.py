@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from IPython.display import display
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 from matplotlib.ticker import NullFormatter, NullLocator
 
 from course_utils import units
@@ -22,16 +23,23 @@ def curves(
     unit: str,
     title: str,
     sizes: Sequence[int] = (),
+    hollow: Mapping[str, Sequence[float]] | None = None,
 ) -> Picture:
     """Draw each series (name → xs and ys) as a line on logarithmic axes labelled `x` and `y`.
 
     `unit` is the unit of the ys ('s', 'B/s', 'FLOP/s', ...); `sizes` sets the x ticks.
+    `hollow` names the xs whose point is drawn as an empty marker: not to be trusted.
     """
     with style():
         figure, (ax,) = canvas(8.6, 3.9)
         for (name, (xs, ys)), marker in zip(series.items(), MARKERS, strict=False):
-            ax.plot(xs, ys, marker=marker, label=name)
-        ax.set(xscale="log", yscale="log", xlabel=text("x", x), ylabel=text("y", y))
+            (line,) = ax.plot(xs, ys, marker=marker, label=name)
+            _hollow(ax, line, (hollow or {}).get(name, ()))
+        ax.set(xscale="log", xlabel=text("x", x), ylabel=text("y", y))
+        if any(len(ys) for _, ys in series.values()):
+            ax.set_yscale("log")
+        else:  # nothing measured yet: a logarithmic axis without values is an error
+            ax.set_yticks([])
         ax.set_title(text("title", title))
         _label_ticks(ax, sizes, unit)
         ax.grid(True, which="major")
@@ -51,23 +59,28 @@ def live(
 ) -> None:
     """Run `sweep` and draw it while it runs: one figure that grows, and a progress bar.
 
-    `value` turns a size and its median seconds into what the y axis shows. The figure's text form
-    stays the same from the first point to the last.
+    `value` turns a size and the seconds of its fastest call into what the y axis shows. Points that
+    are not to be trusted are hollow. The figure's text form stays the same from the first point to the last.
     """
     from tqdm.notebook import tqdm
 
     def picture() -> Picture:
-        points = {name: sweep.points(name) for name in sweep.series}
-        shown = {
-            name: (sizes, [value(n, s) for n, s in zip(sizes, seconds, strict=True)])
-            for name, (sizes, seconds) in points.items()
+        lines = {}
+        for name in sweep.series:
+            sizes, seconds = sweep.points(name)
+            lines[name] = (sizes, [value(n, s) for n, s in zip(sizes, seconds, strict=True)])
+        unsure = {
+            name: [n for n, t in found.items() if t and not t.trusted]
+            for name, found in sweep.times.items()
         }
-        return curves(shown, x=x, y=y, unit=unit, title=title, sizes=sweep.sizes)
+        labels = {"x": x, "y": y, "unit": unit, "title": title, "sizes": sweep.sizes}
+        return curves(lines, hollow=unsure, **labels)
 
     handle = display(picture(), display_id=True)
     label = f"{len(sweep)} points, about {sweep.budget:g} s of measuring "
-    for _ in tqdm(sweep, total=len(sweep), bar_format=label + "{bar}"):
-        handle.update(picture())
+    for name, _, _ in tqdm(sweep, total=len(sweep), bar_format=label + "{bar}"):
+        if name == list(sweep.series)[-1]:  # a whole size is there
+            handle.update(picture())
 
 
 def _label_ticks(ax: Axes, sizes: Sequence[int], unit: str) -> None:
@@ -86,3 +99,12 @@ def _size_label(size: int) -> str:
         if size >= power and size % power == 0:
             return f"{size // power}{letter}"
     return str(size)
+
+
+def _hollow(ax: Axes, line: Line2D, xs: Sequence[float]) -> None:
+    """Redraw the points of `line` at `xs` as empty markers."""
+    points = [(x, y) for x, y in zip(*line.get_data(), strict=True) if x in xs]
+    if points:
+        look = {"marker": line.get_marker(), "color": line.get_color(), "linestyle": "none"}
+        label = None if "unsure" in ax.get_legend_handles_labels()[1] else "unsure"
+        ax.plot(*zip(*points, strict=True), markerfacecolor="white", label=label, zorder=3, **look)

@@ -46,16 +46,40 @@ class Time:
 
     @property
     def value(self) -> float:
-        """The number to compare with a prediction: the median, in seconds."""
-        return self.median
+        """The number to compare with a prediction: the least disturbed call, in seconds.
+
+        A prediction speaks of the machine alone, so the minimum is its counterpart; how far the
+        median lies above it decides whether the measurement is trusted.
+        """
+        return self.minimum
+
+    def __truediv__(self, other: "Time") -> "Ratio":
+        """How many times as long as `other` this took, trusted if both are."""
+        if not isinstance(other, Time):
+            return NotImplemented
+        return Ratio(self.value / other.value, self.trusted and other.trusted,
+                     self.reason or other.reason)  # fmt: skip
 
     def __repr__(self) -> str:
         trust = "trusted" if self.trusted else f"not to be trusted: {self.reason}"
         return units.measured(
-            f"{units.duration(self.median, significant=3)} "
-            f"(median of {len(self.samples)} calls, fastest "
-            f"{units.duration(self.minimum, significant=3)}, {trust})"
+            f"{units.duration(self.minimum, significant=3)} "
+            f"(fastest of {len(self.samples)} calls, median "
+            f"{units.duration(self.median, significant=3)}, {trust})"
         )
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """One time over another."""
+
+    value: float
+    trusted: bool
+    reason: str
+
+    def __repr__(self) -> str:
+        trust = "" if self.trusted else f" (not to be trusted: {self.reason})"
+        return units.measured(units.ratio(self.value) + trust)
 
 
 def time(fn: Callable[[], object], *, budget: float = 0.5, device: str | None = None) -> Time:

@@ -39,34 +39,39 @@ class Sweep:
 
     def __iter__(self) -> Iterator[tuple[str, int, Time | None]]:
         self.times = {name: {} for name in self.series}
-        last, left = dict.fromkeys(self.series, 0.0), self.budget
+        last, left, points = dict.fromkeys(self.series, 0.0), self.budget, len(self)
         for step, size in enumerate(self.sizes):
             growth = self.work(size) / self.work(self.sizes[step - 1]) if step else 1.0
             for name, prepare in self.series.items():
                 found = None
                 if last[name] * growth * SAFETY <= left:
-                    found, last[name], spent = self._measure(prepare, size)
+                    found, last[name], spent = self._measure(prepare, size, left / points)
                     left -= spent
                 else:
                     last[name] = float("inf")  # larger sizes would not fit either
+                points -= 1
                 self.times[name][size] = found
                 yield name, size, found
 
     def _measure(
-        self, prepare: Callable[[int], Callable[[], object]], size: int
+        self, prepare: Callable[[int], Callable[[], object]], size: int, share: float
     ) -> tuple[Time, float, float]:
-        """The timing, the seconds that one more such size costs at least, the seconds spent."""
-        share, start = self.budget / (2 * len(self)), perf_counter()
-        found = time(prepare(size), budget=share, device=self.device)
+        """The timing, the seconds that such a point costs at least, the seconds spent on it.
+
+        Half of the point's fair share is for repeated calls; the rest covers preparing and the
+        warm-up, and what is left over goes to the larger sizes.
+        """
+        start = perf_counter()
+        found = time(prepare(size), budget=share / 2, device=self.device)
         spent = perf_counter() - start
-        return found, max(0.0, spent - share), spent
+        return found, max(0.0, spent - share / 2), spent
 
     def points(self, name: str) -> tuple[list[int], list[float]]:
-        """Sizes and median seconds of the series `name`, as far as it was reached."""
+        """Sizes and seconds (fastest call) of the series `name`, as far as it was reached."""
         if name not in self.series:
             raise KeyError(f"name must be one of {list(self.series)}, got {name!r}")
         reached = {size: t for size, t in self.times.get(name, {}).items() if t is not None}
-        return list(reached), [t.median for t in reached.values()]
+        return list(reached), [t.value for t in reached.values()]
 
     def largest(self) -> int:
         """The largest size at which every series was measured."""
@@ -81,19 +86,24 @@ class Sweep:
         *,
         value: Callable[[int, float], float] = lambda _size, seconds: seconds,
         unit: str = "s",
+        only: Sequence[str] = (),
     ) -> Table:
-        """One row a size, one live column a series; what was not reached says so.
+        """One row a size, one live column a series (or those in `only`).
 
-        `value` turns a size and its median seconds into the quantity, in `unit`, that is listed.
+        `value` turns a size and the seconds of its fastest call into the quantity, in `unit`, that
+        is listed. What the budget did not reach, and what is not to be trusted, says so.
         """
+        names = tuple(only) or tuple(self.series)
 
         def cell(name: str, size: int) -> str:
             found = self.times.get(name, {}).get(size)
-            shown = found and units.quantity(value(size, found.median), unit, significant=3)
-            return units.measured(shown)
+            if found is None:
+                return units.NOT_REACHED
+            shown = units.quantity(value(size, found.value), unit, significant=3)
+            return units.measured(shown if found.trusted else f"{shown} (unsure)")
 
-        rows = [[f"{size:,}", *(cell(name, size) for name in self.series)] for size in self.sizes]
-        return table([label, *self.series], rows)
+        rows = [[f"{size:,}", *(cell(name, size) for name in names)] for size in self.sizes]
+        return table([label, *names], rows)
 
 
 def sweep(

@@ -35,7 +35,7 @@ def open_slides(given: argparse.Namespace) -> None:
     """Open one chapter of the learner's copy as live slides."""
     chapter = find_chapter(given.chapter or "00", given.notebooks).name
     _refresh(given)
-    print(f"Slides show what Lab has run: open /lab/tree/{chapter} and Run All there first.")
+    print(f"Slides show what Lab ran: open /lab/tree/{chapter}, Run All and save there first.")
     page = f"/rise/{chapter}"
     if not lab.open_running(given.workbook, page):
         lab.start(given.workbook, page, given.port, given.options)

@@ -37,7 +37,8 @@ def find_chapter(number: str, folder: Path = NOTEBOOKS) -> Path:
         WorkshopError: there is no such chapter; names those that exist.
     """
     by_number = {path.name.partition("_")[0]: path for path in chapters(folder)}
-    chapter = by_number.get(str(number).strip().zfill(2))
+    given = str(number).strip()
+    chapter = by_number.get(given.zfill(2)) if given else None
     if chapter is None:
         raise WorkshopError(
             f"There is no chapter {str(number)!r}; the chapters are {', '.join(by_number)}."

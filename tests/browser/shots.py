@@ -6,6 +6,8 @@ python -m tests.browser.shots NOTEBOOK OUTDIR [--dark] [--run] [--slides]
 import argparse
 import json
 import tempfile
+from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 from playwright.sync_api import Page, sync_playwright
@@ -36,7 +38,7 @@ def _take(page: Page, lab: Lab, asked: argparse.Namespace) -> None:
     lab_page.open_notebook(page, lab, name)
     if asked.run:
         lab_page.run_all(page)
-        lab_page.save(page, lab.workbook / name)
+        lab_page.save(page)
     kind = "dark" if asked.dark else "light"
     page.set_viewport_size(TALL)
     for number in _scrolled(page):
@@ -49,18 +51,16 @@ def _take(page: Page, lab: Lab, asked: argparse.Namespace) -> None:
     lab_page.shut_down_kernels(page, lab)
 
 
-def _scrolled(page: Page):
+def _scrolled(page: Page) -> Iterator[int]:
     """Scroll through the notebook, a screen at a time; yields 0, 1, 2, ..."""
-    page.wait_for_timeout(1000)
-    number, position, before = 0, 0, -1
-    while position > before:
+    last = lab_page.cells(page).last
+    page.eval_on_selector(SCROLLER, "box => { box.scrollTop = 0; }")
+    for number in count():
+        page.wait_for_timeout(700)
         yield number
-        before, number = position, number + 1
-        position = page.eval_on_selector(
-            SCROLLER,
-            "box => { box.scrollTop += box.clientHeight * 0.95; return box.scrollTop; }",
-        )
-        page.wait_for_timeout(500)
+        if last.bounding_box()["y"] + last.bounding_box()["height"] < TALL["height"]:
+            return
+        page.eval_on_selector(SCROLLER, "box => { box.scrollTop += 0.95 * box.clientHeight; }")
 
 
 def _choose_theme(place: Path, dark: bool) -> None:

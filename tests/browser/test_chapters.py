@@ -1,6 +1,10 @@
 """Every notebook in a real browser: fresh, saved, run, explored, and as slides."""
 
+from difflib import unified_diff
+from pathlib import Path
+
 import nbformat
+import pytest
 
 from tests.browser import explorers, lab_page, slides
 
@@ -14,28 +18,45 @@ def test_unrun_it_shows_its_figures_and_no_pop_up(opened):
         assert len(widths) == expected and all(widths), f"cell {index}: {cell.source[:60]}"
         if expected and "solution" not in cell.metadata.get("tags", []):
             assert images.first.is_visible()
-    assert opened.page.locator(lab_page.POP_UP).all_text_contents() == []
+    assert_none(opened.page.locator(lab_page.POP_UP).all_text_contents())
 
 
 def test_saving_it_untouched_changes_nothing(opened):
-    lab_page.save(opened.page, opened.file)
+    before = opened.file.stat().st_mtime_ns
+    lab_page.save(opened.page)
+    assert opened.file.stat().st_mtime_ns > before
+    assert_none([*unified_diff(lines(opened.source), lines(opened.file), lineterm="")])
     assert opened.file.read_bytes() == opened.source.read_bytes()
 
 
 def test_run_all_ends_without_errors(ran):
-    assert lab_page.texts(ran.page, "application/vnd.jupyter.error") == []
-    assert lab_page.texts(ran.page, "application/vnd.jupyter.stderr") == []
+    assert_none(lab_page.texts(ran.page, "application/vnd.jupyter.error"))
+    assert_none(lab_page.texts(ran.page, "application/vnd.jupyter.stderr"))
     assert ran.page.get_by_text("Error displaying widget").count() == 0
 
 
 def test_explorers_answer_the_keyboard(ran):
-    assert explorers.failures(ran.page) == []
+    code = [cell.source for cell in nbformat.read(ran.source, as_version=4).cells]
+    assert explorers.count(ran.page) >= sum(
+        "= explore." in c or c.startswith("explore.") for c in code
+    )
+    assert_none(explorers.failures(ran.page))
 
 
 def test_slides_fit_the_screen(ran):
-    lab_page.save(ran.page, ran.file)
+    lab_page.save(ran.page)
     page = ran.page.context.new_page()
     slides.open_slides(page, ran.lab, ran.source.name)
     walked = [(words, slides.too_big(page)) for words in slides.walk(page)]
-    assert [f"{words}: {', '.join(found)}" for words, found in walked if found] == []
+    assert_none([f"{words}: {', '.join(found)}" for words, found in walked if found])
     assert len(walked) == slides.count(page)
+
+
+def assert_none(found: list[str]) -> None:
+    """Fail with every line that was found."""
+    if found:
+        pytest.fail("\n".join(found), pytrace=False)
+
+
+def lines(file: Path) -> list[str]:
+    return file.read_text(encoding="utf-8").splitlines()

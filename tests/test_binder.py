@@ -1,0 +1,71 @@
+"""Binder's files: the tested versions, CPU wheels only, and used by repo2docker."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from course_utils.workshop.files import REPOSITORY, chapters
+
+BINDER = REPOSITORY / "binder"
+CPU_INDEX = "--extra-index-url https://download.pytorch.org/whl/cpu"
+
+
+def requirements(file: Path) -> list[str]:
+    lines = (line.strip() for line in file.read_text().splitlines())
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def test_binder_pins_what_was_tested():
+    tested = requirements(REPOSITORY / "requirements.txt")
+    on_binder = requirements(BINDER / "requirements.txt")
+    assert on_binder[0] == CPU_INDEX
+    assert [line.replace("+cpu", "") for line in on_binder[1:]] == tested
+
+
+def test_every_requirement_is_pinned():
+    assert all("==" in line for line in requirements(REPOSITORY / "requirements.txt")[:-1])
+    assert requirements(REPOSITORY / "requirements.txt")[-1] == "-e ."
+
+
+def test_binder_asks_for_no_cuda():
+    text = (BINDER / "requirements.txt").read_text()
+    assert re.search(r"^torch==[\d.]+\+cpu$", text, re.MULTILINE)
+    assert not re.search("nvidia|triton|cuda|cu1", text, re.IGNORECASE)
+
+
+@pytest.fixture(scope="module")
+def dockerfile() -> str:
+    command = [sys.executable, "-m", "repo2docker", "--no-build", "--debug", "."]
+    run = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=120)
+    assert run.returncode == 0, run.stderr
+    return run.stdout + run.stderr
+
+
+def test_repo2docker_installs_from_the_top_folder(dockerfile):
+    lines = dockerfile.splitlines()
+    install = next(i for i, line in enumerate(lines) if '-r "binder/requirements.txt"' in line)
+    assert "WORKDIR ${REPO_DIR}" in lines[:install]  # so "-e ." is the course's package
+    assert any(re.match("COPY .* src/ ", line) for line in lines[:install])
+
+
+def test_repo2docker_takes_our_python_and_post_build(dockerfile):
+    copied = dockerfile.replace("-2e", ".").replace("-2d", "-")  # as repo2docker spells paths
+    version = (BINDER / "runtime.txt").read_text().strip().removeprefix("python-")
+    assert f"environment.py-{version}-" in copied
+    assert "RUN ./binder/postBuild" in dockerfile
+
+
+def test_post_build_silences_the_news_and_trusts_the_notebooks(tmp_path):
+    places = {"NB_PYTHON_PREFIX": str(tmp_path), "JUPYTER_DATA_DIR": str(tmp_path / "data")}
+    path = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    command = [BINDER / "postBuild"]
+    environment = os.environ | places | path
+    run = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    overrides = tmp_path / "share/jupyter/lab/settings/overrides.json"
+    assert '"fetchNews": "false"' in overrides.read_text()
+    assert run.stdout.count("Signing notebook") == len(chapters())
