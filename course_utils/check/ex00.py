@@ -93,7 +93,7 @@ def ex00_3(answer: object) -> str:
     "00.4",
     "Plain SGD keeps no state of its own. What is left of 4 + 4 + (4 + 4)?",
     "Each parameter needs itself and its gradient, in fp32.",
-    "Parameters = 8 × 80e9 bytes / bytes a parameter.",
+    "Parameters = bytes of all devices / bytes a parameter.",
 )
 def ex00_4(answer: object) -> str:
     """Largest model for plain SGD on 8 × 80 GB."""

@@ -10,6 +10,7 @@ from course_utils.arguments import shown
 from course_utils.session import session
 from course_utils.table import Table, table
 
+ROUNDED = 2e-4  # a mistake is recognised in four digits
 MARKS = {"right": "✓", "wrong": "✗", "open": "○"}
 
 
@@ -94,7 +95,7 @@ def number(
     if math.isclose(answer, right, rel_tol=within):
         return
     for value, reason in mistakes:
-        if math.isclose(answer, value, rel_tol=within):
+        if math.isclose(answer, value, rel_tol=max(within, ROUNDED)):
             raise Wrong(reason)
     way = "too large" if answer > right else "too small"
     raise Wrong(f"{answer:g}{f' {unit}' if unit else ''} is {way}. {_scale(answer, right)}".strip())

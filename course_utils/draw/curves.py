@@ -60,7 +60,7 @@ def live(
     """Run `sweep` and draw it while it runs: one figure that grows, and a progress bar.
 
     `value` turns a size and the seconds of its fastest call into what the y axis shows. Points that
-    are not to be trusted are hollow. The figure's text form stays the same from the first point to the last.
+    are not to be trusted are hollow. The figure's text form is the same from first to last.
     """
     from tqdm.notebook import tqdm
 

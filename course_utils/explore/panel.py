@@ -1,6 +1,5 @@
 """What every explorer is: controls that work by keyboard, a picture, and its words."""
 
-from base64 import b64encode
 from collections.abc import Callable, Mapping
 from html import escape
 
@@ -66,10 +65,9 @@ class Explorer:
         self._image.width, self._image.height = map(str, self.current.shown_size)
         self._words.value = f"<p>{escape(self.current.text)}</p>"
 
-    def _repr_mimebundle_(self, **options: object) -> dict[str, object]:
-        live = self.box._repr_mimebundle_(**options)
-        still = {"image/png": b64encode(self.current.png).decode(), "text/plain": self.current.text}
-        return {**live, **still}
+    def _repr_mimebundle_(self, **options: object) -> tuple[dict[str, object], dict[str, object]]:
+        still, size = self.current._repr_mimebundle_()
+        return {**self.box._repr_mimebundle_(**options), **still}, size
 
 
 def slider(kind: type[widgets.Widget], description: str, **options: object) -> widgets.Widget:

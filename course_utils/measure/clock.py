@@ -6,7 +6,8 @@ another program shows in two ways: calls of the same work vary, or the process g
 time than wall time.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from statistics import median
 from time import perf_counter, process_time
@@ -14,7 +15,7 @@ from time import perf_counter, process_time
 import torch
 
 from course_utils import hardware, units
-from course_utils.arguments import positive
+from course_utils.arguments import count, positive
 
 MIN_SAMPLES = 5
 MAX_SAMPLES = 10_000
@@ -82,24 +83,44 @@ class Ratio:
         return units.measured(units.ratio(self.value) + trust)
 
 
-def time(fn: Callable[[], object], *, budget: float = 0.5, device: str | None = None) -> Time:
+def time(
+    fn: Callable[[], object],
+    *,
+    budget: float = 0.5,
+    device: str | None = None,
+    threads: int | None = None,
+) -> Time:
     """Time single calls of `fn` for about `budget` seconds, after one call that is not counted.
 
     `device` names where `fn` computes ('cpu', 'cuda', 'mps'); by default the accelerator if the
-    machine has one, which is then waited for before and after each call. At least one call is
-    timed, so the cost is at most the budget, the warm-up and one call. An error that `fn` raises
-    reaches the caller unchanged.
+    machine has one, which is then waited for before and after each call. `threads` limits
+    PyTorch's processor threads during the calls; one thread is hardly disturbed by a busy core
+    beside it. At least one call is timed, so the cost is at most the budget, the warm-up and one
+    call. An error that `fn` raises reaches the caller unchanged.
     """
     if not callable(fn):
         raise TypeError(f"fn must be a function to call, as in time(lambda: x @ w); got {fn!r}")
     positive("budget", budget)
     where = device or hardware.backend()
     wait = _waiting(where)
-    fn()
-    wait()
-    samples, busy = _sample(fn, wait, budget)
+    with _limited(threads) as used:
+        fn()
+        wait()
+        samples, busy = _sample(fn, wait, budget)
     reason = _doubt(samples, busy, where)
-    return Time(tuple(samples), torch.get_num_threads(), where, not reason, reason)
+    return Time(tuple(samples), used, where, not reason, reason)
+
+
+@contextmanager
+def _limited(threads: int | None) -> Iterator[int]:
+    """PyTorch's threads set to `threads` for a while, as they are if None; yields how many."""
+    before = torch.get_num_threads()
+    if threads is not None:
+        torch.set_num_threads(count("threads", threads))
+    try:
+        yield torch.get_num_threads()
+    finally:
+        torch.set_num_threads(before)
 
 
 def _waiting(device: str) -> Callable[[], None]:

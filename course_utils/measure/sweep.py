@@ -25,13 +25,13 @@ class Sweep:
         sizes: Sequence[int],
         budget: float,
         work: Callable[[int], float],
-        device: str | None,
+        **options: object,
     ) -> None:
         self.series = dict(series)
         self.sizes = tuple(sizes)
         self.budget = budget
         self.work = work
-        self.device = device
+        self.options = options
         self.times: dict[str, dict[int, Time | None]] = {}
 
     def __len__(self) -> int:
@@ -62,7 +62,7 @@ class Sweep:
         warm-up, and what is left over goes to the larger sizes.
         """
         start = perf_counter()
-        found = time(prepare(size), budget=share / 2, device=self.device)
+        found = time(prepare(size), budget=share / 2, **self.options)
         spent = perf_counter() - start
         return found, max(0.0, spent - share / 2), spent
 
@@ -113,18 +113,19 @@ def sweep(
     budget: float = 2.0,
     work: Callable[[int], float] = float,
     device: str | None = None,
+    threads: int | None = None,
 ) -> Sweep:
     """Prepare timings of each series at each size, smallest first, in about `budget` seconds.
 
     `series` maps a name to a function that takes a size, makes the inputs and returns the
     function to time, so that making inputs is not timed. `work` says how the cost grows with the
     size (n³ for square products; in proportion by default): with it the sweep foresees what the
-    next size takes, and leaves it out if that breaks the budget. Nothing runs until the result is
-    iterated.
+    next size takes, and leaves it out if that breaks the budget. `device` and `threads` are
+    those of `time`. Nothing runs until the result is iterated.
     """
     if not isinstance(series, Mapping) or not series or not all(map(callable, series.values())):
         raise TypeError(f"series must map names to functions of a size, got {series!r}")
     checked = [int(number(f"sizes[{i}]", s, above=0, whole=True)) for i, s in enumerate(sizes)]
     if not checked or sorted(set(checked)) != checked:
         raise ValueError(f"sizes must grow from one to the next, got {list(sizes)!r}")
-    return Sweep(series, checked, positive("budget", budget), work, device)
+    return Sweep(series, checked, positive("budget", budget), work, device=device, threads=threads)

@@ -5,7 +5,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import nbformat
 import pytest
+from nbformat import NotebookNode
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from course_utils.workshop.files import NOTEBOOKS
@@ -18,14 +20,15 @@ ARTEFACTS = Path(__file__).parents[1] / "artefacts"
 class Chapter:
     """A notebook, open in a page of a JupyterLab."""
 
-    source: Path
+    file: Path
+    fresh: str
     page: Page
     lab: server.Lab
 
     @property
-    def file(self) -> Path:
-        """The copy that is open."""
-        return self.lab.workbook / self.source.name
+    def cells(self) -> list[NotebookNode]:
+        """Its cells as they were before it was opened."""
+        return nbformat.reads(self.fresh, as_version=4).cells
 
 
 @pytest.fixture(scope="session")
@@ -54,8 +57,10 @@ def opened(request, browser: Browser, lab: server.Lab) -> Iterator[Chapter]:
     """A fresh copy of each notebook in turn, not yet run."""
     with browser.new_context() as context:
         page = context.new_page()
-        lab_page.open_notebook(page, lab, request.param.name)
-        yield Chapter(request.param, page, lab)
+        file = lab.workbook / request.param.name
+        fresh = file.read_text(encoding="utf-8")
+        lab_page.open_notebook(page, lab, file.name)
+        yield Chapter(file, fresh, page, lab)
         lab_page.shut_down_kernels(page, lab)
 
 

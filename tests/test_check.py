@@ -1,0 +1,199 @@
+"""Every exercise: the right answer, likely wrong ones, and nonsense; the machinery around them."""
+
+import math
+
+import pytest
+import torch
+
+from course_utils import check
+from course_utils.check import exercise as machinery
+from course_utils.session import session
+
+NONSENSE = ["a lot", float("nan"), float("inf"), torch.ones(2, 3), [1, [2]], {}, object(), True, -1]
+
+
+def moved_windows(x, width):
+    return x.as_strided((len(x) - width + 1, width), (1, 1))
+
+
+def future(T):
+    return torch.ones(T, T).triu().bool()
+
+
+VIEWS = {name: kind for name, kind in check.ex01.KINDS.items()}
+
+# For each exercise: right answers, and wrong ones with a word of the reply that each must get.
+CASES = {
+    "00.1": (
+        [0.7996, 0.8, 6 * 70e9 * 15e12 / (1024 * 989.5e12 * 90 * 86400)],
+        [(79.96, "percentage"), (0.3998, "sparsity"), (0.2665, "forward"), (0.31264, "upside down"),
+         (0.9, "too large"), (0.1, "too small")],
+    ),
+    "00.2": (
+        [1638, 1638.0],
+        [(1637, "round up"), (1637.6, "whole"), (819, "full peak"), (640.3, "upside down")],
+    ),
+    "00.3": (
+        [25.28, 25.3],
+        [(11.376, "MFU"), (12.64, "sparsity"), (7.971, "H100"), (2.184e6, "seconds"),
+         (606.7, "hours"), (25.28e3, "power of ten")],
+    ),
+    "00.4": (
+        [80e9, 640e9 / 8],
+        [(40e9, "moments"), (160e9, "gradients"), (53.3e9, "momentum"), (10e9, "one device"),
+         (80, "billions"), (8, "bytes a parameter"), (80e6, "power of ten")],
+    ),
+    "01.1": (
+        [(2, 48, 8), [2, 48, 8], torch.zeros(4, 6, 8).permute(2, 0, 1)[::2, 1:].stride()],
+        [((48, 8, 1), "own strides"), ((1, 48, 8), "step"), ((8, 48, 2), "another order"),
+         ((18, 6, 1), "contiguous copy"), ((2, 8, 48), "another order"), ((2, 48), "3 in all"),
+         ((2, 48, 9), "2 of 3")],
+    ),
+    "01.2": (
+        [170],
+        [(122, "offset is missing"), (171, "from 0"), (169, "stride of dimension 0"),
+         (680, "in bytes"), (500, "too large")],
+    ),
+    "01.3": (
+        [VIEWS],
+        [({**VIEWS, "x.T": "copy"}, "9 of 10"), ({**VIEWS, "x.T": "both"}, "'view' or 'copy'"),
+         ({**VIEWS, "x.T": None}, "9 of 10 answered"), ({"x.T": "view"}, "missing"),
+         (["view"], "dict")],
+    ),
+    "01.4": (
+        [lambda T: torch.arange(T) <= torch.arange(T)[:, None],
+         lambda T: torch.ones(T, T).tril().bool()],
+        [(future, "future"), (lambda T: ~future(T), "diagonal"),
+         (lambda T: ~future(T).T, "inverted"),
+         (lambda T: torch.ones(T, T).tril(), "dtype"), (lambda T: torch.ones(T).bool(), "shape"),
+         (lambda T: None, "a tensor is expected"), (lambda: 1, "TypeError"),
+         (lambda T: torch.ones(T, T).bool(), "query 0")],
+    ),
+    "01.5": (
+        [lambda x, width: x.unfold(0, width, 1),
+         lambda x, w: x.as_strided((len(x) - w + 1, w), (x.stride(0),) * 2, x.storage_offset())],
+        [(lambda x, w: x.unfold(0, w, 1).clone(), "copied"), (moved_windows, "own stride"),
+         (lambda x, w: x.unfold(0, w, 1)[:-1], "n − width + 1"), (lambda x, w: x, "shape"),
+         (lambda x, w: 3, "a tensor is expected"), (lambda x: x, "TypeError")],
+    ),
+    "01.6": (
+        [lambda x: x[0].clone(), lambda x: torch.tensor(x[0].tolist())],
+        [(lambda x: x[0], "keeps"), (lambda x: x[0].contiguous(), "keeps"),
+         (lambda x: x.clone()[0], "keeps"), (lambda x: x[1].clone(), "x[0]"),
+         (lambda x: x.zero_()[0].clone(), "changed x"), (lambda x: 1 / 0, "ZeroDivisionError")],
+    ),
+}  # fmt: skip
+RIGHT = [(id, answer) for id, (right, _) in CASES.items() for answer in right]
+WRONG = [(id, answer, word) for id, (_, wrong) in CASES.items() for answer, word in wrong]
+
+
+def exercise(id):
+    return getattr(check, f"ex{id.replace('.', '_')}")
+
+
+@pytest.fixture(autouse=True)
+def fresh_session(monkeypatch):
+    monkeypatch.setattr(session, "hints", {})
+    monkeypatch.setattr(session, "solved", set())
+
+
+def test_every_exercise_has_its_cases():
+    every = {v.id for v in vars(check).values() if isinstance(v, check.Exercise)}
+    assert every == set(CASES)
+    assert all(len(wrong) >= 2 for _, wrong in CASES.values())
+
+
+@pytest.mark.parametrize(("id", "answer"), RIGHT)
+def test_right_answers(id, answer):
+    verdict = exercise(id)(answer)
+    assert verdict.state == "right", verdict
+    assert id in session.solved
+
+
+@pytest.mark.parametrize(("id", "answer", "word"), WRONG)
+def test_wrong_answers_are_told_what_is_wrong(id, answer, word):
+    verdict = exercise(id)(answer)
+    assert verdict.state == "wrong" and word in verdict.words, verdict
+    assert not session.solved
+
+
+@pytest.mark.parametrize("id", CASES)
+@pytest.mark.parametrize("nonsense", NONSENSE, ids=lambda value: type(value).__name__)
+def test_nonsense_gets_one_line_and_never_an_error(id, nonsense):
+    verdict = exercise(id)(nonsense)
+    assert verdict.state == "wrong"
+    assert "\n" not in repr(verdict) and len(repr(verdict)) < 200
+
+
+@pytest.mark.parametrize("id", CASES)
+def test_no_answer_yet(id):
+    assert exercise(id)(None).state == "open" and exercise(id)().state == "open"
+    assert "hint()" in exercise(id)().words
+
+
+def test_an_empty_form_counts_as_no_answer():
+    assert check.ex01_3(dict.fromkeys(VIEWS)).state == "open"
+
+
+def test_the_table_of_views_is_torchs_own():
+    x = torch.zeros(4, 4)
+    for name, kind in VIEWS.items():
+        made = eval(name, {"x": x})
+        shares = made.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
+        assert ("view" if shares else "copy") == kind, name
+
+
+@pytest.mark.parametrize("id", CASES)
+def test_hints_come_one_at_a_time_and_end(id):
+    hints = exercise(id).hints
+    given = [exercise(id).hint().words for _ in range(len(hints) + 1)]
+    assert given[0].startswith(f"hint 1 of {len(hints)}") and given[-1] == given[-2]
+    assert len(hints) >= 2
+
+
+ANSWERS = {"00.1": "0.7996", "00.2": "1638", "00.3": "25.28", "00.4": "80e9", "01.2": "170",
+           "01.1": "(2, 48, 8)"}  # fmt: skip
+
+
+@pytest.mark.parametrize(("id", "answer"), ANSWERS.items())
+def test_no_reply_to_a_wrong_answer_contains_the_right_one(id, answer):
+    replies = [exercise(id)(wrong).words for wrong, _ in CASES[id][1]]
+    replies += [exercise(id)().words, *exercise(id).hints]
+    assert not any(answer in reply for reply in replies)
+
+
+def test_progress_lists_the_chapter():
+    check.ex00_1(0.7996)
+    states = [row[2] for row in check.progress("00").rows]
+    assert states == ["✓ solved", "○ open", "○ open", "○ open"]
+    with pytest.raises(ValueError, match="chapter must be one of .*'00', '01'.*got '99'"):
+        check.progress("99")
+
+
+def test_a_solution_cell_does_not_count(monkeypatch):
+    monkeypatch.setattr(machinery, "_in_solution_cell", lambda: True)
+    assert check.ex00_1(0.7996).state == "right"
+    assert not session.solved
+
+
+def test_what_marks_a_solution_cell():
+    from IPython.testing.globalipapp import start_ipython
+
+    shell = start_ipython()
+    shell.run_cell(
+        "# Solution 00.1\nfrom course_utils import check\ncheck.ex00_1(0.7996)", store_history=True
+    )
+    assert not session.solved
+    shell.run_cell("check.ex00_1(0.7996)", store_history=True)
+    assert session.solved == {"00.1"}
+
+
+def test_the_verdict_is_escaped_in_html():
+    verdict = check.ex00_1("<b>")
+    assert "<b>'" not in verdict._repr_html_() and "&lt;b&gt;" in verdict._repr_html_()
+
+
+def test_a_judge_that_loops_over_nan_stays_calm():
+    assert math.isnan(float("nan"))
+    assert check.ex01_1((float("nan"), 1, 2)).state == "wrong"
+    assert check.ex01_1((float("inf"), 1, 2)).state == "wrong"

@@ -1,0 +1,112 @@
+"""Guess, arithmetic and measurement: marks, verdicts, sentences, the ledger."""
+
+import pytest
+
+from course_utils import compare, measure
+from course_utils.session import session
+
+
+@pytest.fixture(autouse=True)
+def fresh_ledger(monkeypatch):
+    monkeypatch.setattr(session, "ledger", {})
+
+
+def row(**given):
+    return compare(**{"id": "00.1", "what": "x", "unit": "s", **given})
+
+
+def time(value, trusted=True, reason=""):
+    return measure.Time((value,) * 5, 2, "cpu", trusted, reason)
+
+
+def test_counts_are_exact_and_unmarked():
+    cells = row(unit="B", predicted=4096, measured=4096).cells()
+    assert cells == ("–", "4096 B", "4096 B", "exact", "–")
+
+
+def test_a_count_that_is_off_is_not_called_exact():
+    shown = row(unit="B", predicted=16_000_000, measured=16_000_008)
+    assert shown.cells()[3] == "≈ 1 ×"
+    assert "exact" not in shown.explanation()
+
+
+def test_live_values_are_marked():
+    shown = row(guess=2.0, predicted=1e-3, measured=time(1.5e-3))
+    assert shown.cells() == ("≈ 2 s", "≈ 1 ms", "≈ 1.5 ms", "≈ 1.5 ×", "≈ 1330 ×")
+    assert shown.ratio == pytest.approx(1.5)
+
+
+@pytest.mark.parametrize(
+    ("measured", "words"),
+    [(1.1, "agree within 10.0%"), (2.0, "2 × the arithmetic: too slow"),
+     (0.5, "0.5 × the arithmetic: too fast")],
+)  # fmt: skip
+def test_the_sentence_follows_the_measurement(measured, words):
+    shown = row(predicted=1.0, measured=measured, above="too slow", below="too fast")
+    assert shown.explanation().startswith("On this machine ")
+    assert words in shown.explanation()
+
+
+def test_an_untrusted_measurement_is_not_comparable():
+    shown = row(predicted=1.0, measured=time(1.0, trusted=False, reason="the core was shared"))
+    assert shown.cells()[3] == "≈ not comparable"
+    assert shown.ratio is None
+    assert "the core was shared" in shown.explanation()
+
+
+def test_an_untrusted_prediction_is_not_comparable_either():
+    shown = row(predicted=time(1.0, trusted=False, reason="noise"), measured=time(1.0))
+    assert shown.cells()[3] == "≈ not comparable"
+
+
+def test_what_this_machine_lacks():
+    assert row(predicted=None, measured=1.0).cells()[1] == "≈ unknown"
+    assert row(predicted=512, measured=None).cells()[2:4] == ("≈ not reached", "≈ not comparable")
+    assert row(predicted=0.0, measured=1.0).cells()[3] == "≈ not comparable"
+
+
+def test_pure_arithmetic_carries_no_mark():
+    shown = row(unit="days", guess=100, predicted=143.93)
+    assert shown.cells() == ("≈ 100 days", "143.9 days", "–", "–", "≈ 0.695 ×")
+    assert shown.explanation() == ""
+
+
+@pytest.mark.parametrize("guess", [None, "a lot", float("nan"), float("inf"), -3, True, [1], {}])
+def test_a_guess_that_is_no_number_is_a_dash(guess):
+    assert row(guess=guess, predicted=1.0, measured=1.0).cells()[0] == "–"
+
+
+def test_two_machines_differ_only_in_live_fields():
+    import re
+
+    live = re.compile(r"≈[^|<\n]*|(?m:^On this machine.*$)")
+    one = row(predicted=1.0, measured=time(1.0))
+    other = row(predicted=3e-9, measured=time(7.0, trusted=False, reason="busy"))
+    for form in (repr, lambda r: r._repr_html_()):
+        assert live.sub("#", form(one)) == live.sub("#", form(other))
+
+
+def test_the_ledger_keeps_one_row_an_id_in_order():
+    row(id="00.2", predicted=1, measured=1)
+    row(id="00.1", predicted=1, measured=1)
+    row(id="00.2", predicted=2, measured=2)
+    assert [cells[0] for cells in compare.ledger().rows] == ["00.2", "00.1"]
+    assert compare.ledger().rows[0][3] == "2 s"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"measured": float("nan")}, "measured must be"),
+        ({"measured": -1}, "measured must be"),
+        ({"predicted": "3"}, "predicted must be"),
+        ({"id": ""}, "id must be"),
+        ({"what": None}, "what must be"),
+        ({"unit": 3}, "unit must be"),
+        ({"because": "x"}, "argument must be one of"),
+        ({"above": 3}, "above must be"),
+    ],
+)
+def test_bad_arguments_are_named(given, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        row(**given)

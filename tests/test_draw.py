@@ -1,0 +1,174 @@
+"""Figures: what stands on the axes, the words beside them, and what is refused."""
+
+from importlib import import_module
+from io import BytesIO
+
+import matplotlib as mpl
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from course_utils import draw, measure
+from course_utils.draw.storage import TINTS, UNTOUCHED
+
+
+def cells(picture):
+    """(left, bottom) → colour of every drawn cell."""
+    (ax,) = picture.figure.axes
+    return {
+        (round(p.get_x() - 0.03, 2), round(p.get_y() - 0.03, 2)): mpl.colors.to_hex(
+            p.get_facecolor()
+        ).upper()
+        for p in ax.patches
+        if isinstance(p, mpl.patches.Rectangle)
+    }
+
+
+def texts(picture):
+    return [t.get_text() for ax in picture.figure.axes for t in ax.texts if t.get_text()]
+
+
+def test_storage_colours_the_cells_that_a_view_touches():
+    x = torch.arange(16).view(4, 4)
+    drawn = cells(draw.storage(x[:2, 1]))
+    lines = sorted({bottom for _, bottom in drawn})
+    storage = [colour for (_, bottom), colour in sorted(drawn.items()) if bottom == lines[0]]
+    assert [i for i, colour in enumerate(storage) if colour != UNTOUCHED] == [1, 5]
+    assert len(storage) == 16
+
+
+def test_storage_says_what_it_draws():
+    picture = draw.storage(torch.arange(16).view(4, 4).T, "turned", mark=(1, 2))
+    assert "shape (4, 4), stride (1, 4), offset 0" in picture.text
+    assert "in order: 0 4 8 12 1 5" in picture.text
+    assert "Element (1, 2) lies at position 9" in picture.text
+    assert picture.figure.axes[0].get_title(loc="left") == "turned"
+
+
+def test_a_row_has_one_colour_in_the_tensor_and_in_storage():
+    drawn = cells(draw.storage(torch.arange(6).view(2, 3)))
+    for row in (0, 1):
+        colours = [c for c in drawn.values() if c == TINTS[row].upper()]
+        assert len(colours) == 6  # three cells above, three below
+
+
+@settings(max_examples=25)
+@given(st.lists(st.integers(0, 4), max_size=3), st.randoms())
+def test_storage_draws_any_small_tensor(sizes, random):
+    x = torch.zeros(sizes)
+    axes = list(range(x.dim()))
+    random.shuffle(axes)
+    picture = draw.storage(x.permute(axes))
+    assert f"stride {tuple(x.permute(axes).stride())}" in picture.text
+    assert picture.png.startswith(b"\x89PNG")
+
+
+def test_expand_reads_the_same_cells_again():
+    assert "in order: 0 1 0 1 0 1" in draw.storage(torch.arange(2).expand(3, 2)).text
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.float64, torch.int8, torch.bfloat16])
+def test_storage_of_other_dtypes(dtype):
+    item = torch.ones(1, dtype=dtype).element_size()
+    assert any(f"4 cells × {item} byte" in t for t in texts(draw.storage(torch.ones(4).to(dtype))))
+
+
+@pytest.mark.parametrize(
+    ("x", "error", "message"),
+    [
+        ([1, 2], TypeError, "x must be a tensor, got list"),
+        (torch.zeros(97), ValueError, "at most 96 cells.*got 97"),
+        (torch.zeros(1, 1, 1, 1), ValueError, "at most 3 dimensions"),
+        (torch.zeros(3, device="meta"), ValueError, "meta device"),
+        (torch.zeros(1).expand(1000), ValueError, "at most 96 cells"),
+    ],
+)
+def test_storage_refuses_what_it_cannot_draw(x, error, message):
+    with pytest.raises(error, match=message):
+        draw.storage(x)
+
+
+def test_a_mark_outside_is_refused():
+    with pytest.raises(ValueError, match=r"mark must be an index of the shape \(2, 2\)"):
+        draw.storage(torch.zeros(2, 2), mark=(2, 0))
+
+
+def test_mask():
+    picture = draw.mask(torch.ones(3, 3).tril().bool())
+    assert "query 0 sees keys 0; query 1 sees keys 0 1" in picture.text
+    assert sum(colour == TINTS[0].upper() for colour in cells(picture).values()) == 6
+    assert "no key" in draw.mask(torch.zeros(2, 2).bool()).text
+    with pytest.raises(TypeError, match="boolean"):
+        draw.mask(torch.ones(2, 2))
+
+
+def test_bars_carry_their_values():
+    given_ = {"H100": 989.5e12, "A100": 312e12}
+    picture = draw.bars(given_, unit="FLOP/s", title="t", highlight={"mine": 1.5e11}, log=True)
+    widths = [bar.get_width() for bar in picture.figure.axes[0].patches]
+    assert widths == [989.5e12, 312e12, 1.5e11]
+    assert texts(picture) == ["990 TFLOP/s", "312 TFLOP/s", "150 GFLOP/s"]
+    assert "H100: 989.5 TFLOP/s" in picture.text and "mine: ≈ 150 GFLOP/s" in picture.text
+
+
+def test_bars_need_values():
+    with pytest.raises(ValueError, match="at least one bar"):
+        draw.bars({}, unit="B", title="t")
+    with pytest.raises(ValueError, match=r"values\['a'\] must be"):
+        draw.bars({"a": float("nan")}, unit="B", title="t")
+
+
+def test_stacked_bars_lie_end_to_end():
+    rows = {"a": {"parameters": 4, "gradients": 4, "optimizer": 8}, "b": {"parameters": 2}}
+    picture = draw.stacked(rows, unit="bytes", title="t")
+    boxes = [(p.get_x(), p.get_width()) for p in picture.figure.axes[0].patches if p.get_width()]
+    assert sorted(boxes) == [(0, 2), (0, 4), (4, 4), (8, 8)]
+    assert "a: parameters 4, gradients 4, optimizer 8; together 16 bytes" in picture.text
+
+
+def test_curves_draw_every_point():
+    picture = draw.curves(
+        {"a": ([1, 2], [0.1, 0.2]), "b": ([1], [3.0])},
+        x="n", y="time", unit="s", title="t", sizes=[1, 2], hollow={"a": [2]},
+    )  # fmt: skip
+    (ax,) = picture.figure.axes
+    assert [list(line.get_ydata()) for line in ax.lines] == [[0.1, 0.2], [0.2], [3.0]]
+    assert ax.lines[1].get_markerfacecolor() == "white"
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("n", "time")
+    assert ax.get_xscale() == ax.get_yscale() == "log"
+
+
+def test_curves_without_points_still_draw():
+    picture = draw.curves({"a": ([], [])}, x="n", y="t", unit="s", title="t", sizes=[1, 2])
+    assert picture.png.startswith(b"\x89PNG")
+
+
+def test_live_shows_one_figure_whose_words_never_change(monkeypatch):
+    shown = []
+
+    class Handle:
+        update = staticmethod(shown.append)
+
+    module = import_module("course_utils.draw.curves")
+    monkeypatch.setattr(module, "display", lambda first, **_: shown.append(first) or Handle)
+    sweep = measure.sweep({"a": lambda n: lambda: sum(range(n))}, [10, 100], budget=0.2)
+    draw.live(sweep, x="n", y="time", unit="s", title="t")
+    assert len(shown) == 3 and len({picture.text for picture in shown}) == 1
+    assert [len(p.figure.axes[0].lines[0].get_ydata()) for p in shown] == [0, 1, 2]
+
+
+def test_a_picture_is_sharp_small_and_sized():
+    picture = draw.bars({"a": 1}, unit="B", title="t")
+    data, metadata = picture._repr_mimebundle_()
+    assert set(data) == {"image/png", "text/plain"} and data["text/plain"] == picture.text
+    width, height = Image.open(BytesIO(picture.png)).size
+    assert metadata["image/png"] == {"width": width // 2, "height": height // 2}
+    assert len(picture.png) < 40_000
+
+
+def test_the_learner_s_own_style_is_untouched():
+    before = mpl.rcParams["axes.titlesize"]
+    draw.bars({"a": 1}, unit="B", title="t").png  # noqa: B018
+    assert mpl.rcParams["axes.titlesize"] == before

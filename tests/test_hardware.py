@@ -1,0 +1,136 @@
+"""The datasheet table and the machine: whole names only, and never an invented number."""
+
+import tomllib
+from importlib.resources import files
+
+import psutil
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from course_utils import hardware
+
+ROWS = tomllib.loads(files("course_utils").joinpath("hardware.toml").read_text("utf-8"))["device"]
+KINDS = ("fp32", "tf32", "fp16", "bf16", "fp8")
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row["name"])
+def test_every_row_is_complete_and_sane(row):
+    assert set(row) <= {"name", "reported_as", "memory", "bandwidth", "source", "note", "peak"}
+    assert row["source"].strip() and row["reported_as"]
+    assert 1e9 <= row["memory"] <= 1e12
+    assert 50e9 <= row["bandwidth"] <= 1e13
+    assert set(row["peak"]) <= set(KINDS) and all(1e12 <= v <= 1e16 for v in row["peak"].values())
+
+
+def test_names_are_unique():
+    names = [name for row in ROWS for name in {row["name"], *row["reported_as"]}]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "expected"),
+    [
+        ("A100 80GB SXM", "bf16", 312e12),
+        ("H100 SXM", "bf16", 1979e12 / 2),
+        ("H100 SXM", "fp32", 67e12),
+        ("H100 SXM", "tf32", 494.7e12),
+        ("H100 PCIe", "bf16", 756e12),
+        ("RTX 3070", "fp32", 20.31e12),
+        ("L40S", "fp8", 733e12),
+        ("B200", "bf16", 2250e12),
+        ("T4", "bf16", None),
+        ("V100 SXM", "bf16", None),
+        ("A100 80GB SXM", "fp8", None),
+    ],
+)
+def test_promises(name, kind, expected):
+    assert hardware.find(name).promised(kind) == expected
+
+
+def test_the_name_that_the_driver_reports():
+    assert hardware.find("NVIDIA H100 80GB HBM3").name == "H100 SXM"
+    assert hardware.find("NVIDIA H100 PCIe").name == "H100 PCIe"
+    assert hardware.find("NVIDIA L40S").name == "L40S"
+
+
+@pytest.mark.parametrize(
+    "unknown", ["L40", "NVIDIA L40", "NVIDIA RTX A4000", "A4000", "H100", "nvidia h100 pcie",
+                "NVIDIA H100 80GB", "RTX 3070 Ti", "Quadro"],
+)  # fmt: skip
+def test_a_name_that_only_resembles_one_is_unknown(unknown):
+    assert hardware.find(unknown) is None
+
+
+@given(st.text(min_size=1).filter(str.strip))
+def test_any_other_text_is_unknown(name):
+    known = {name for row in ROWS for name in (row["name"], *row["reported_as"])}
+    assert (hardware.find(name) is None) == (name not in known)
+
+
+@pytest.mark.parametrize("bad", ["", "  ", None, 3])
+def test_bad_names_are_refused(bad):
+    with pytest.raises(TypeError, match="name must be a text"):
+        hardware.find(bad)
+
+
+def test_unknown_kinds_are_refused():
+    with pytest.raises(ValueError, match="kind must be one of 'fp32', .*got 'bf61'"):
+        hardware.find("H100 SXM").promised("bf61")
+
+
+def test_rates_are_ordered_as_the_formats_are():
+    for device in hardware.devices():
+        rates = [device.peak[kind] for kind in ("fp32", "bf16", "fp8") if kind in device.peak]
+        assert rates == sorted(rates), device.name
+
+
+def test_this_machine():
+    machine = hardware.machine()
+    assert machine.backend == hardware.backend()
+    assert 0 < machine.cores <= psutil.cpu_count()
+    assert machine.threads == torch.get_num_threads()
+    assert machine.memory > 0
+    if machine.backend == "cpu":
+        assert machine.memory <= psutil.virtual_memory().total
+        assert machine.promise is None
+    rows = machine.as_table().rows
+    assert len(rows) == 7 and all(value.startswith("≈ ") for _, value in rows)
+
+
+def test_a_machine_without_a_promise_reads_as_such(monkeypatch):
+    monkeypatch.setattr(hardware, "find", lambda name: None)
+    assert "no datasheet figure" in repr(hardware.machine())
+    assert hardware.promised("fp32") is None
+
+
+def test_container_quota_version_2(tmp_path):
+    (tmp_path / "cpu.max").write_text("150000 100000\n")
+    assert hardware._cpu_quota(tmp_path) == 1.5
+    (tmp_path / "cpu.max").write_text("max 100000\n")
+    assert hardware._cpu_quota(tmp_path) is None
+
+
+def test_container_quota_version_1(tmp_path):
+    (tmp_path / "cpu").mkdir()
+    (tmp_path / "cpu/cpu.cfs_quota_us").write_text("50000")
+    (tmp_path / "cpu/cpu.cfs_period_us").write_text("100000")
+    assert hardware._cpu_quota(tmp_path) == 0.5
+    (tmp_path / "cpu/cpu.cfs_quota_us").write_text("-1")
+    assert hardware._cpu_quota(tmp_path) is None
+    assert hardware._cpu_quota(tmp_path / "absent") is None
+
+
+def test_container_limits_reach_the_machine(tmp_path, monkeypatch):
+    monkeypatch.setattr(hardware, "_CGROUP", tmp_path)
+    (tmp_path / "cpu.max").write_text("50000 100000\n")
+    (tmp_path / "memory.max").write_text(str(2 * 2**30))
+    assert hardware.usable_cores() == 0.5
+    assert hardware.usable_memory() == 2 * 2**30
+
+
+def test_dtype_names():
+    assert hardware.dtype_name(torch.bfloat16) == "bf16"
+    with pytest.raises(ValueError, match="dtype must be one of torch.float32"):
+        hardware.dtype_name(torch.int8)

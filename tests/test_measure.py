@@ -1,0 +1,193 @@
+"""The instruments: honest samples, budgets that hold, doubts that are said."""
+
+import multiprocessing
+from time import perf_counter, sleep
+
+import pytest
+import torch
+
+from course_utils import hardware, measure
+from course_utils.measure import clock
+from course_utils.measure.peak import best_matmul
+from course_utils.predict import matmul_flops
+
+
+def test_time_reports_what_it_saw():
+    calls = []
+    found = measure.time(lambda: calls.append(sleep(0.002)), budget=0.1, device="cpu")
+    assert len(calls) == len(found.samples) + 1  # the warm-up is not among the samples
+    assert 0.002 <= found.minimum <= found.median < 0.02
+    assert found.value == found.minimum
+    assert found.threads == torch.get_num_threads() and found.device == "cpu"
+
+
+def test_time_keeps_its_budget_and_times_at_least_one_call():
+    began = perf_counter()
+    found = measure.time(lambda: sleep(0.2), budget=0.01, device="cpu")
+    assert perf_counter() - began < 0.2 * 2 + 0.1
+    assert len(found.samples) == 1 and not found.trusted
+
+
+def test_the_threads_are_limited_and_put_back():
+    before, seen = torch.get_num_threads(), []
+    found = measure.time(lambda: seen.append(torch.get_num_threads()), budget=0.01, threads=1)
+    assert set(seen) == {1} and found.threads == 1 and torch.get_num_threads() == before
+
+
+def test_the_threads_are_put_back_after_an_error():
+    before = torch.get_num_threads()
+    with pytest.raises(ZeroDivisionError):
+        measure.time(lambda: 1 / 0, threads=1)
+    assert torch.get_num_threads() == before
+
+
+def test_idle_waiting_is_not_processor_time():
+    found = measure.time(lambda: sleep(0.005), budget=0.1, device="cpu")
+    assert not found.trusted and "processor for only" in found.reason
+
+
+def test_steady_work_is_trusted():
+    x = torch.randn(64, 64)
+    attempts = (measure.time(lambda: x @ x, budget=0.1, device="cpu", threads=1) for _ in range(5))
+    assert any(found.trusted for found in attempts)
+
+
+def test_unsteady_samples_are_doubted():
+    assert "2.0 times the fastest" in clock._doubt([1.0, 2.0, 2.0, 2.0, 2.0], 1.0, "cpu")
+    assert clock._doubt([1.0] * 5, 1.0, "cpu") == ""
+    assert clock._doubt([1.0], 1.0, "cpu") == "only 1 call fitted into the budget"
+    assert "only 40%" in clock._doubt([1.0] * 5, 0.4, "cpu")
+    assert clock._doubt([1.0] * 5, 0.4, "cuda") == ""  # the host may idle while a GPU works
+
+
+def spin(seconds):
+    end = perf_counter() + seconds
+    while perf_counter() < end:
+        pass
+
+
+def test_the_fastest_call_survives_a_busy_neighbour():
+    x = torch.randn(256, 256)
+    quiet = measure.time(lambda: x @ x, budget=0.3, device="cpu", threads=1).minimum
+    neighbour = multiprocessing.get_context("spawn").Process(target=spin, args=(4,))
+    neighbour.start()
+    sleep(1)
+    busy = measure.time(lambda: x @ x, budget=0.5, device="cpu", threads=1).minimum
+    neighbour.kill()
+    assert busy < 2.5 * quiet
+
+
+@pytest.mark.parametrize("budget", [0, -1, float("nan"), float("inf"), "1", None])
+def test_bad_budgets(budget):
+    instruments = (
+        lambda: measure.time(lambda: 1, budget=budget),
+        lambda: measure.peak(budget=budget),
+        lambda: measure.sweep({"a": lambda n: lambda: n}, [1], budget=budget),
+    )
+    for instrument in instruments:
+        with pytest.raises((TypeError, ValueError), match="budget must be"):
+            instrument()
+
+
+def test_what_is_not_a_function_is_refused():
+    with pytest.raises(TypeError, match="fn must be a function"):
+        measure.time(torch.ones(2) @ torch.ones(2))
+
+
+def test_ratio_of_two_times():
+    slow = measure.Time((3.0,) * 5, 1, "cpu", True, "")
+    fast = measure.Time((2.0,) * 5, 1, "cpu", False, "noise")
+    ratio = slow / fast
+    assert ratio.value == 1.5 and not ratio.trusted and ratio.reason == "noise"
+    with pytest.raises(TypeError):
+        slow / 3
+
+
+def test_peak_of_this_machine():
+    found = measure.peak(budget=0.5)
+    assert 1e8 < found.value < 1e16
+    assert found.kind in ("promised", "measured") and found.source
+    if found.kind == "measured":
+        assert found.dtype == "fp32" and found.size >= 64
+
+
+def test_a_promise_is_used_only_for_the_right_dtype(monkeypatch):
+    t4 = hardware.find("T4")
+    machine = hardware.Machine("cpu", "T4", 2, 2, 16 * 10**9, t4)
+    monkeypatch.setattr(hardware, "machine", lambda: machine)
+    assert measure.peak().value == 8.1e12 and measure.peak().kind == "promised"
+    assert measure.peak(dtype=torch.float16).value == 65e12
+    assert measure.peak(dtype=torch.bfloat16, budget=0.1).kind == "measured"
+
+
+def test_a_product_is_held_to_its_peak():
+    peak = best_matmul("cpu", budget=1.0)
+    x, w = torch.randn(2, 256, 256)
+    took = measure.time(lambda: x @ w, budget=0.2, device="cpu")
+    assert matmul_flops(256, 256, 256) / took.minimum / peak.value < 1.3
+
+
+def numbers(n):
+    x = torch.zeros(n)
+    return lambda: x + 1
+
+
+def test_a_sweep_visits_every_point_smallest_first():
+    sweep = measure.sweep({"a": numbers, "b": numbers}, [8, 64], budget=0.2, device="cpu")
+    assert [(name, n) for name, n, _ in sweep] == [("a", 8), ("b", 8), ("a", 64), ("b", 64)]
+    sizes, seconds = sweep.points("a")
+    assert sizes == [8, 64] and all(s > 0 for s in seconds)
+    assert sweep.largest() == 64
+
+
+def test_a_sweep_leaves_out_what_would_break_its_budget():
+    def slow(n):
+        return lambda: sleep(n / 1000)
+
+    sweep = measure.sweep({"slow": slow}, [10, 100, 1000, 10_000], budget=0.5, device="cpu")
+    began = perf_counter()
+    found = {n: t for _, n, t in sweep}
+    assert perf_counter() - began < 1.0
+    assert found[10] is not None and found[10_000] is None
+    rows = sweep.as_table("n").rows
+    assert [row[0] for row in rows] == ["10", "100", "1,000", "10,000"]
+    assert rows[-1][1] == "≈ not reached" and sweep.largest() < 10_000
+
+
+def test_the_time_between_points_does_not_count():
+    sweep = measure.sweep({"a": numbers}, [8, 16, 32], budget=0.3, device="cpu")
+    for _ in sweep:
+        sleep(0.2)
+    assert len(sweep.points("a")[0]) == 3
+
+
+def test_unsure_points_say_so():
+    sweep = measure.sweep({"a": numbers}, [8], budget=0.1)
+    sweep.times = {"a": {8: measure.Time((1.0, 2.0), 1, "cpu", False, "few")}}
+    assert sweep.as_table().rows[0][1] == "≈ 1 s (unsure)"
+
+
+@pytest.mark.parametrize(
+    ("series", "sizes", "message"),
+    [
+        ({}, [1], "series must map"),
+        ({"a": 3}, [1], "series must map"),
+        ([numbers], [1], "series must map"),
+        ({"a": numbers}, [], "sizes must grow"),
+        ({"a": numbers}, [2, 1], "sizes must grow"),
+        ({"a": numbers}, [0, 1], r"sizes\[0\] must be"),
+        ({"a": numbers}, [1.5], r"sizes\[0\] must be a whole number"),
+    ],
+)
+def test_bad_sweeps(series, sizes, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        measure.sweep(series, sizes)
+
+
+def test_a_sweep_that_never_ran():
+    sweep = measure.sweep({"a": numbers}, [1, 2])
+    assert sweep.points("a") == ([], [])
+    with pytest.raises(ValueError, match="iterate the sweep first"):
+        sweep.largest()
+    with pytest.raises(KeyError, match="name must be one of"):
+        sweep.points("b")

@@ -1,0 +1,239 @@
+"""The style budgets, for every notebook in the folder: what a learner meets before running it."""
+
+import ast
+import base64
+import json
+import re
+import statistics
+from pathlib import Path
+
+import nbformat
+import pytest
+
+ROOT = Path(__file__).parents[1]
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+IGNORED = re.compile(r"nbval[-_](ignore|skip)|raises[-_]exception", re.IGNORECASE)
+SLIDES = {"slide", "subslide", "fragment", "skip", "notes", "-"}
+WIDGET = "application/vnd.jupyter.widget-view+json"
+COLLAPSED = "jp-MarkdownHeadingCollapsed"
+
+every_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+
+
+def cells(path, kind=None):
+    found = nbformat.read(path, as_version=4).cells
+    return [cell for cell in found if kind in (None, cell.cell_type)]
+
+
+def code(path):
+    return cells(path, "code")
+
+
+def prose(path):
+    return cells(path, "markdown")
+
+
+def tags(cell):
+    return set(cell.metadata.get("tags", []))
+
+
+def tagged(path, tag):
+    return [cell for cell in code(path) if tag in tags(cell)]
+
+
+def lines(cell):
+    return len([line for line in cell.source.splitlines() if line.strip()])
+
+
+def datas(path):
+    return [out.data for cell in code(path) for out in cell.outputs if "data" in out]
+
+
+def test_there_are_notebooks():
+    assert NOTEBOOKS
+    assert [p.name[:2] for p in NOTEBOOKS] == [f"{n:02}" for n in range(len(NOTEBOOKS))]
+
+
+@every_notebook
+def test_it_is_valid_and_small(path):
+    nbformat.validate(nbformat.read(path, as_version=4))
+    assert path.stat().st_size < 400_000
+
+
+@every_notebook
+def test_code_cells_are_short(path):
+    lengths = sorted(lines(cell) for cell in code(path))
+    assert statistics.median(lengths) <= 6
+    assert lengths[int(0.9 * len(lengths))] <= 18
+    assert max(lengths) <= 25
+
+
+@every_notebook
+def test_prose_is_short_and_there_is_enough_of_it(path):
+    assert max(len(cell.source.split()) for cell in prose(path)) <= 80
+    assert 1.0 <= len(prose(path)) / len(code(path)) <= 1.5
+
+
+@every_notebook
+def test_it_opens_with_what_the_learner_gets_and_needs(path):
+    opening = cells(path)[0].source
+    assert opening.startswith(f"# {path.name[:2]} · ")
+    for promise in ("**You will be able to**", "**You need**", "**Time:**", "**A GPU**"):
+        assert promise in opening
+    assert 3 <= len(re.findall(r"^- ", opening, re.MULTILINE)) <= 5
+
+
+@every_notebook
+def test_it_closes_with_a_summary_and_readings(path):
+    summary, readings = cells(path)[-2:]
+    assert summary.source.startswith("## What to keep") and "|---|" in summary.source
+    assert readings.source.startswith("## Read on")
+    assert 2 <= len(re.findall(r"^- ", readings.source, re.MULTILINE)) <= 3
+
+
+@every_notebook
+def test_it_was_saved_from_one_clean_run(path):
+    counts = [cell.execution_count for cell in code(path)]
+    assert counts == list(range(1, len(counts) + 1))
+    for cell in code(path):
+        for out in cell.outputs:
+            assert out.output_type != "error", cell.source
+            assert out.get("name") != "stderr", cell.source
+            assert out.get("execution_count", cell.execution_count) == cell.execution_count
+
+
+@every_notebook
+def test_every_cell_is_compared(path):
+    for cell in code(path):
+        assert not any(IGNORED.search(tag) for tag in tags(cell)), cell.source
+        comments = re.findall(r"^\s*#.*$", cell.source, re.MULTILINE)
+        assert not any(IGNORED.search(comment) for comment in comments), cell.source
+        assert "clear_output" not in cell.source
+
+
+@every_notebook
+def test_every_output_has_a_text_that_can_be_compared(path):
+    for data in datas(path):
+        words = data.get("text/plain", "")
+        assert words.strip(), data.keys()
+        assert not re.search(r"0x[0-9a-f]{6,}", words), words
+
+
+@every_notebook
+def test_every_picture_has_words(path):
+    pictures = [data for data in datas(path) if "image/png" in data]
+    assert pictures
+    for data in pictures:
+        assert len(data["text/plain"]) > 30 and "<Figure" not in data["text/plain"]
+        assert base64.b64decode(data["image/png"]).startswith(b"\x89PNG")
+    for cell in prose(path):
+        assert not re.search(r"!\[\s*\]\(|<img(?![^>]*alt=\"[^\"]+\")", cell.source), cell.source
+        assert not re.search(r"!\[[^\]]*\]\(https?:", cell.source), cell.source
+
+
+@every_notebook
+def test_no_widget_state_is_saved(path):
+    raw = json.loads(path.read_text("utf-8"))
+    assert "widgets" not in raw["metadata"] and WIDGET not in path.read_text("utf-8")
+
+
+@every_notebook
+def test_guesses_are_empty_and_compared(path):
+    guesses = tagged(path, "guess")
+    assert len(guesses) >= 3
+    source = "\n".join(cell.source for cell in code(path))
+    for cell in guesses:
+        found = re.fullmatch(r"(guess_\d\d_\d+) = None  # .+", cell.source)
+        assert found, cell.source
+        assert f"guess={found[1]}" in source, f"{found[1]} is never compared"
+
+
+@every_notebook
+def test_exercises_come_with_a_folded_solution(path):
+    everything = cells(path)
+    exercises, solutions = tagged(path, "exercise"), tagged(path, "solution")
+    ids = [cell.metadata["id"] for cell in exercises]
+    assert ids and ids == [cell.metadata["id"] for cell in solutions] == sorted(set(ids))
+    for exercise, solution in zip(exercises, solutions, strict=True):
+        at = everything.index(solution)
+        heading, after = everything[at - 1], everything[at + 1]
+        assert everything[at - 2] == exercise
+        assert heading.source.endswith("Solution") and heading.metadata.get(COLLAPSED) is True
+        assert after.cell_type == "markdown" and re.match("##", after.source)
+        assert after.source.index(" ") < heading.source.index(" "), "the fold must end here"
+        assert solution.metadata["jupyter"]["source_hidden"] is True
+
+
+@every_notebook
+def test_a_stub_answers_and_a_solution_does_not_tell(path):
+    for cell in tagged(path, "exercise"):
+        assert re.search(r"^check\.ex\d\d_\d+\(answer_", cell.source, re.MULTILINE)
+        assert "○" in cell.outputs[-1].data["text/plain"], cell.source
+    for cell in tagged(path, "solution"):
+        assert cell.source.startswith(f"# Solution {cell.metadata['id']}\n")
+        assert not re.search(r"^\s*answer_\w+ =", cell.source, re.MULTILINE), "own names, please"
+        assert "✓" in cell.outputs[-1].data["text/plain"], cell.source
+
+
+@every_notebook
+def test_solutions_overwrite_nothing_of_the_learner(path):
+    def names(cell):
+        tree = ast.parse(cell.source)
+        stored = (n.id for n in ast.walk(tree) if isinstance(n, ast.Name)
+                  and isinstance(n.ctx, ast.Store))  # fmt: skip
+        made = (n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.ClassDef))
+        return {*stored, *made}
+
+    solutions = tagged(path, "solution")
+    theirs = set().union(*(names(cell) for cell in code(path) if cell not in solutions))
+    for cell in solutions:
+        assert not names(cell) & theirs, cell.source
+
+
+@every_notebook
+def test_every_cell_says_what_it_is_on_a_slide(path):
+    for cell in cells(path):
+        assert cell.metadata.get("slideshow", {}).get("slide_type") in SLIDES, cell.source
+    for cell in code(path):
+        skipped = cell.metadata.slideshow.slide_type == "skip"
+        assert skipped == ("solution" in tags(cell)), cell.source
+
+
+@every_notebook
+def test_it_ends_with_the_ledger_and_the_progress(path):
+    sources = [cell.source for cell in code(path)]
+    assert sources[-2:] == ["compare.ledger()", f'check.progress("{path.name[:2]}")']
+
+
+@every_notebook
+def test_every_guess_is_predicted_and_measured_somewhere(path):
+    calls = [
+        node
+        for cell in code(path)
+        for node in ast.walk(ast.parse(cell.source))
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "compare"
+    ]
+    given = [{keyword.arg for keyword in call.keywords} for call in calls]
+    assert all("predicted" in keys for keys in given)
+    assert sum("measured" in keys for keys in given) >= 3
+
+
+@every_notebook
+def test_no_path_of_this_machine_is_saved(path):
+    text = path.read_text("utf-8")
+    assert not re.search(r"/home/|/Users/|/work/|/root/|/tmp/ipykernel", text)
+
+
+def test_the_glossary_covers_the_terms_in_bold():
+    glossary = (ROOT / "notebooks/glossary.md").read_text("utf-8")
+    entries = {m.lower() for m in re.findall(r"^\*\*(.+?)\*\*", glossary, re.MULTILINE)}
+    labels = {"you will be able to", "you need", "time:", "a gpu", "next:", "guess", "guess.",
+              "predict", "predict.", "predict:", "measure.", "compare", "compare.", "explain.",
+              "explain the gap.", "read the figure.", "guess:", "predicts", "measures", "compares",
+              "compare with a real run.", "measure", "compare them"}  # fmt: skip
+    for path in NOTEBOOKS:
+        for cell in prose(path):
+            body = re.sub(r"^>.*$|^#.*$", "", cell.source, flags=re.MULTILINE)
+            for term in re.findall(r"\*\*(.+?)\*\*", body):
+                known = term.lower() in labels or re.search(r"\d|·|/", term)
+                assert known or term.lower() in entries, f"{path.name}: {term} is not explained"
