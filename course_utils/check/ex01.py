@@ -117,7 +117,7 @@ def ex01_3(answer: object) -> str:
 def ex01_4(answer: object) -> str:
     """A causal mask from broadcasting."""
     make = _function(answer, "a function of T")
-    for T in (1, 4, 7):
+    for T in (4, 7, 1):
         got, wanted = make(T), torch.ones(T, T).tril().bool()
         if not isinstance(got, torch.Tensor):
             raise Wrong(f"a tensor is expected, got {shown(got)}.")
