@@ -51,8 +51,8 @@ def datas(path):
 
 
 def test_there_are_notebooks():
-    assert NOTEBOOKS
-    assert [p.name[:2] for p in NOTEBOOKS] == [f"{n:02}" for n in range(len(NOTEBOOKS))]
+    assert NOTEBOOKS and all(re.match(r"\d\d_[a-z_]+$", path.stem) for path in NOTEBOOKS)
+    assert len({path.name[:2] for path in NOTEBOOKS}) == len(NOTEBOOKS)
 
 
 @every_notebook

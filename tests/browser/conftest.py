@@ -1,6 +1,8 @@
 """One browser and one JupyterLab for all browser tests; one opened notebook at a time."""
 
 import os
+import platform
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,10 +60,17 @@ def opened(request, browser: Browser, lab: server.Lab) -> Iterator[Chapter]:
     with browser.new_context() as context:
         page = context.new_page()
         file = lab.workbook / request.param.name
-        fresh = file.read_text(encoding="utf-8")
+        fresh = as_saved_here(file.read_text(encoding="utf-8"))
+        file.write_text(fresh, encoding="utf-8")
         lab_page.open_notebook(page, lab, file.name)
         yield Chapter(file, fresh, page, lab)
         lab_page.shut_down_kernels(page, lab)
+
+
+def as_saved_here(notebook: str) -> str:
+    """The notebook's text with this Python's version, which Lab notes when it saves."""
+    version = f'"version": "{platform.python_version()}"'
+    return re.sub(r'"version": "3\.\d+\.\d+"(?=\s+\}\s+\},\s+"nbformat")', version, notebook)
 
 
 @pytest.fixture(scope="module")
