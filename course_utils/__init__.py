@@ -4,6 +4,8 @@ from course_utils import hardware, measure, predict, units
 from course_utils.compare import compare
 from course_utils.trap import trap
 
+hardware.limit_threads()  # a container may allow fewer cores than PyTorch sees
+
 __all__ = ["check", "compare", "draw", "explore", "hardware", "measure", "predict", "trap", "units"]
 
 

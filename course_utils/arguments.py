@@ -1,6 +1,8 @@
 """One clear error for bad input: it names the argument, what came and what was expected."""
 
 import math
+import reprlib
+from collections.abc import Callable
 from numbers import Integral, Real
 
 
@@ -23,7 +25,7 @@ def number(
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{name} must be {expected}, got {shown(value)}")
     in_bounds = (
-        math.isfinite(value)
+        _is_finite(value)
         and (above is None or value > above)
         and (at_least is None or value >= at_least)
         and (at_most is None or value <= at_most)
@@ -64,9 +66,23 @@ def one_of(name: str, value: object, options: object) -> object:
     return value
 
 
+def choice(name: str, value: object) -> bool:
+    """Return `value` if it is True or False."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} must be True or False, got {shown(value)}")
+    return value
+
+
+def function(name: str, value: object, example: str) -> Callable:
+    """Return `value` if it can be called; the error shows an `example` of what is expected."""
+    if not callable(value):
+        raise TypeError(f"{name} must be a function, as in {example}, got {shown(value)}")
+    return value
+
+
 def shape(name: str, value: object) -> tuple[int, ...]:
-    """Return `value` as a tuple of whole numbers, each at least 0."""
-    if isinstance(value, (str, bytes)) or not hasattr(value, "__iter__"):
+    """Return `value`, a tuple or list, as a tuple of whole numbers, each at least 0."""
+    if not isinstance(value, (tuple, list)):
         raise TypeError(f"{name} must be a tuple of whole numbers, got {shown(value)}")
     sizes = enumerate(value)
     return tuple(count(f"{name}[{position}]", size, at_least=0) for position, size in sizes)
@@ -75,10 +91,23 @@ def shape(name: str, value: object) -> tuple[int, ...]:
 def shown(value: object) -> str:
     """`value` and its type in one short line, for error messages and checks."""
     try:
-        line = " ".join(repr(value).split())
+        line = one_line(reprlib.repr(value), 60)
     except Exception:  # a broken __repr__ must not hide the real message
         line = "a value that cannot be shown"
-    return f"{line[:60]}{'…' if len(line) > 60 else ''} ({type(value).__name__})"
+    return f"{line} ({type(value).__name__})"
+
+
+def one_line(words: str, limit: int = 120) -> str:
+    """`words` without line breaks, cut to `limit` characters."""
+    line = " ".join(words.split())
+    return f"{line[:limit]}…" if len(line) > limit else line
+
+
+def _is_finite(value: Real) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # a whole number beyond the largest float
+        return False
 
 
 def _expectation(

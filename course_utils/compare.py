@@ -3,12 +3,12 @@
 A whole number is a count and exact; a float depends on the machine and carries the ≈ mark.
 """
 
-import math
 from dataclasses import dataclass
+from html import escape
 from numbers import Integral, Real
 
 from course_utils import units
-from course_utils.arguments import number, one_of, text
+from course_utils.arguments import number, one_of, positive, shown, text
 from course_utils.session import session
 from course_utils.table import Table, table
 
@@ -42,8 +42,9 @@ class Comparison:
     measured: float | None | _Absent
     trusted: bool = True
     reason: str = ""
-    above: str = "something costs more than was counted"
-    below: str = "something costs less than was counted"
+    above: str = ""
+    below: str = ""
+    remark: str = ""
 
     @property
     def ratio(self) -> float | None:
@@ -55,8 +56,9 @@ class Comparison:
 
     @property
     def guess_ratio(self) -> float | None:
-        """The guess over what it is judged by: the measurement, or else the arithmetic."""
-        truths = [v for v in (self.measured, self.predicted) if isinstance(v, Real)]
+        """The guess over what it is judged by: a trusted measurement, or else the arithmetic."""
+        candidates = (self.measured if self.trusted else None, self.predicted)
+        truths = [value for value in candidates if isinstance(value, Real)]
         return self.guess / truths[0] if self.guess is not None and any(truths[:1]) else None
 
     def cells(self) -> tuple[str, str, str, str, str]:
@@ -67,7 +69,7 @@ class Comparison:
             arithmetic = units.quantity(self.predicted, self.unit)
         else:
             arithmetic = _text(self.predicted, self.unit, units.UNKNOWN)
-        machine = _text(self.measured, self.unit, units.NOT_REACHED)
+        machine = _text(self.measured, self.unit, "not measured here")
         return guess, arithmetic, machine, self._verdict(), off
 
     def _verdict(self) -> str:
@@ -75,19 +77,26 @@ class Comparison:
             return DASH
         if self.ratio is None:
             return f"{units.MEASURED} not comparable"
-        return "exact" if self._is_exact() else units.measured(units.ratio(self.ratio))
+        if self._is_count():
+            off = self.measured - self.predicted
+            return "exact" if off == 0 else f"{'+' if off > 0 else '−'}{self._amount(abs(off))}"
+        return units.measured(units.ratio(self.ratio))
 
-    def _is_exact(self) -> bool:
-        return isinstance(self.measured, Integral) and self.measured == self.predicted
+    def _is_count(self) -> bool:
+        return isinstance(self.measured, Integral) and isinstance(self.predicted, Integral)
+
+    def _amount(self, count: int) -> str:
+        return units.quantity(count, self.unit)
 
     def explanation(self) -> str:
         """One sentence about the gap, chosen from what was measured."""
         if ABSENT in (self.measured, self.predicted):
             return ""
-        if self._is_exact():
-            return "The count is exact."
+        if self._is_count():
+            off = abs(self.measured - self.predicted)
+            return f"The count is off by {self._amount(off)}." if off else "The count is exact."
         if not self.trusted:
-            return f"On this machine the measurement is not comparable: {self.reason}."
+            return f"On this machine the measurement is not to be trusted: {self.reason}."
         if self.measured is None:
             return "On this machine this was not measured, so there is no ratio."
         if self.predicted is None:
@@ -99,17 +108,19 @@ class Comparison:
     def _gap(self) -> str:
         if self.ratio is None:
             return "one of the two is 0, so there is no ratio."
+        came = f"it came to {units.ratio(self.ratio)} the arithmetic"
         if self.ratio > CLOSE:
-            return f"it came to {units.ratio(self.ratio)} the arithmetic: {self.above}."
+            return f"{came}. {self.above}".strip(". ") + "."
         if self.ratio < 1 / CLOSE:
-            return f"it came to {units.ratio(self.ratio)} the arithmetic: {self.below}."
+            return f"{came}. {self.below}".strip(". ") + "."
         off = abs(self.ratio - 1)
         return f"the arithmetic and the measurement agree within {max(off, 0.001):.1%}."
 
     def as_table(self) -> Table:
         """The comparison as one row."""
         head = ("your guess", "the arithmetic", "this machine", "machine / arithmetic")
-        return table(head, [self.cells()[:4]], title=self.what, note=self.explanation())
+        note = "\n".join(filter(None, [self.remark, self.explanation()]))
+        return table(head, [self.cells()[:4]], title=self.what, note=note)
 
     def __repr__(self) -> str:
         return repr(self.as_table())
@@ -136,19 +147,38 @@ class Compare:
 
         Both may be a number or an instrument's result (with `.value`, `.trusted`, `.reason`).
         `unit` is one of B, FLOPs, FLOP/s, B/s, s, or a noun such as 'days'. `above` and `below` are
-        the chapter's reasons for a measurement well above or below the arithmetic. A guess that is
-        not a number counts as none. Raises TypeError or ValueError when `predicted` or `measured`
-        is neither None nor a finite number of at least 0.
+        the chapter's likely reasons, as sentences, for a measurement well above or below the
+        arithmetic. A guess that is not a number counts as none, and a remark says so. Raises
+        TypeError or ValueError when `predicted` or `measured` is neither None nor a finite number
+        of at least 0.
         """
         for name, reason in reasons.items():
             one_of("argument", name, ("above", "below"))
             text(name, reason)
-        names = (text("id", id), text("what", what), unit if unit == "" else text("unit", unit))
+        unit = unit if unit == "" else text("unit", unit)
+        names = (text("id", id), text("what", what), unit)
         values = (_guess(guess), _value("predicted", predicted), _value("measured", measured))
         trust = _trust(predicted, measured)
-        row = Comparison(*names, *values, *trust, **reasons)
+        remark = _remark(guess, values[0])
+        row = Comparison(*names, *values, *trust, **reasons, remark=remark)
         session.ledger[row.id] = row
         return row
+
+    def mfu(self, *, flops: float, time: object, peak: object) -> str:
+        """One sentence: the share of `peak` that `flops` in `time` reached (a model's: its MFU).
+
+        `time` and `peak` are results of `measure.time` and `measure.peak`. What is not to be
+        trusted, and a share above 1, reads as such.
+        """
+        trusted, reason = _trust(time, peak)
+        share = positive("flops", flops) / time.value / peak.value
+        if not trusted:
+            words = f"the MFU cannot be told: {reason}"
+        elif share > 1.05:
+            words = f"the MFU would be {share:.2f}, and above 1 it shows that the peak is too low"
+        else:
+            words = f"the MFU is {share:.2f}, of the {peak.kind} {peak.dtype} peak"
+        return Sentence(f"On this machine {words}.")
 
     def ledger(self) -> Table:
         """Every comparison so far, in order, with how far each guess was off."""
@@ -158,14 +188,32 @@ class Compare:
         return table(head, rows, title="Your ledger")
 
 
+class Sentence(str):
+    """A text that a notebook shows without quotes."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return f"<p>\n{escape(self)}\n</p>"
+
+
 compare = Compare()
 
 
 def _guess(guess: object) -> float | None:
     """The learner's number, or None when there is none to use; never an error."""
-    if isinstance(guess, bool) or not isinstance(guess, Real):
+    try:
+        return float(number("guess", guess, at_least=0))
+    except (TypeError, ValueError):
         return None
-    return float(guess) if math.isfinite(guess) and guess >= 0 else None
+
+
+def _remark(guess: object, used: float | None) -> str:
+    """A sentence about a guess that was given and could not be used."""
+    if guess is None or used is not None:
+        return ""
+    return f"Your guess must be a plain number of at least 0, got {shown(guess)}."
 
 
 def _value(name: str, value: object) -> float | None | _Absent:

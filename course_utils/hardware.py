@@ -94,12 +94,6 @@ def find(name: str) -> Device | None:
     return next(matches, None)
 
 
-def promised(kind: str) -> float | None:
-    """FLOP/s that this machine's datasheet promises for 'fp32', 'bf16', ..., or None."""
-    found = machine().promise
-    return found.promised(kind) if found else None
-
-
 def backend() -> str:
     """Where this machine computes best: 'cuda', 'mps', another accelerator's name, or 'cpu'."""
     if torch.accelerator.is_available():
@@ -107,13 +101,48 @@ def backend() -> str:
     return "cpu"
 
 
+def device_type(device: str | torch.device | None) -> str:
+    """'cpu' or this machine's accelerator, from a torch device, its text, or None for the best.
+
+    Raises ValueError for a device that this machine does not have.
+    """
+    if device is None:
+        return backend()
+    kind = device.type if isinstance(device, torch.device) else text("device", device)
+    known = dict.fromkeys(["cpu", backend()])
+    return one_of("device", kind.partition(":")[0], known)
+
+
 def machine() -> Machine:
-    """This machine, read live."""
+    """This machine, read live. A processor alone has no promise: see `Machine`."""
     kind = backend()
-    name = _cuda_name() if kind == "cuda" else _cpu_name()
+    name = _cpu_name() if kind in ("cpu", "mps") else _accelerator_name(kind)
     memory = _cuda_memory() if kind == "cuda" else usable_memory()
-    promise = None if kind == "cpu" and name not in _apple_names() else find(name)
+    promise = None if kind == "cpu" else find(name)
     return Machine(kind, name, usable_cores(), torch.get_num_threads(), memory, promise)
+
+
+def promised(dtype: torch.dtype = torch.float32) -> float | None:
+    """FLOP/s that this machine's datasheet promises for products in `dtype`, or None.
+
+    With fp32 products set to run as TF32 it is TF32's promise, where the device has TF32.
+    """
+    kind, found = dtype_name(dtype), machine().promise
+    if found and kind == "fp32" and _runs_as_tf32() and found.promised("tf32"):
+        kind = "tf32"
+    return found.promised(kind) if found else None
+
+
+def limit_threads() -> int:
+    """Cut PyTorch's threads to the cores this process may use, and return how many it uses.
+
+    In a container with a quota PyTorch sees every core of the host and starts a thread on each;
+    they then take turns on the few cores allowed, which can be eight times slower.
+    """
+    allowed = max(1, int(usable_cores()))
+    if torch.get_num_threads() > allowed:
+        torch.set_num_threads(allowed)
+    return torch.get_num_threads()
 
 
 def usable_cores() -> float:
@@ -159,16 +188,21 @@ def _read_number(path: Path) -> float | None:
     return value if value > 0 else None
 
 
-def _cuda_name() -> str:
-    return torch.cuda.get_device_name()
+def _runs_as_tf32() -> bool:
+    """Whether fp32 products on CUDA are set to run as TF32; the settings' names vary by version."""
+    matmul = torch.backends.cuda.matmul
+    if hasattr(matmul, "fp32_precision"):
+        return matmul.fp32_precision == "tf32"
+    return bool(matmul.allow_tf32)
+
+
+def _accelerator_name(kind: str) -> str:
+    named = getattr(torch.get_device_module(kind), "get_device_name", None)
+    return named() if named else "unknown"
 
 
 def _cuda_memory() -> int:
     return torch.cuda.get_device_properties(torch.cuda.current_device()).total_memory
-
-
-def _apple_names() -> set[str]:
-    return {name for d in devices() if d.name.startswith("Apple") for name in d.reported_as}
 
 
 @cache

@@ -7,7 +7,7 @@ times and days are floats.
 from dataclasses import dataclass
 from math import prod
 
-from course_utils.arguments import count, number, one_of, positive, shape, share
+from course_utils.arguments import choice, count, number, one_of, positive, shape, share
 
 SECONDS_PER_DAY = 24 * 60 * 60
 
@@ -92,7 +92,8 @@ def training_flops(parameters: float, tokens: float) -> float:
     Attention's own products are left out (chapter 10 counts them). Source: Kaplan et al. 2020,
     "Scaling Laws for Neural Language Models", section 2.1.
     """
-    return 6 * positive("parameters", parameters) * positive("tokens", tokens)
+    pairs = positive("parameters", parameters) * positive("tokens", tokens)
+    return 6 * number("parameters × tokens", pairs, above=0)
 
 
 def training_days(
@@ -111,7 +112,8 @@ def largest_model(
     Sharded, each device holds its part; copied (`sharded=False`), each holds all of it, so that
     more devices do not help.
     """
-    room = positive("memory", memory) * (count("devices", devices) if sharded else 1)
+    devices = count("devices", devices)
+    room = positive("memory", memory) * (devices if choice("sharded", sharded) else 1)
     return room / positive("bytes_per_parameter", bytes_per_parameter)
 
 

@@ -1,4 +1,4 @@
-"""What one kernel remembers: the ledger of guesses, the hints given, the exercises solved.
+"""What one kernel remembers: guesses, hints given, exercises solved, the best rates seen.
 
 It is the course's only state; a restarted kernel starts afresh, and nothing is written to disk.
 """
@@ -13,6 +13,7 @@ class Session:
     ledger: dict[str, object] = field(default_factory=dict)
     hints: dict[str, int] = field(default_factory=dict)
     solved: set[str] = field(default_factory=set)
+    peaks: dict[tuple[str, str], object] = field(default_factory=dict)
 
 
 session = Session()

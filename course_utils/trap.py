@@ -2,21 +2,22 @@
 
 from collections.abc import Callable
 
-from course_utils.arguments import text
+from course_utils.arguments import function, one_line, text
+from course_utils.units import MEASURED
 
 
 def trap(action: Callable[[], object], why: str) -> None:
     """Call `action`, expect it to raise, and print the error's type with `why`.
 
-    The library's own message is left out, since it changes between versions. When nothing is
+    The library's own words follow, marked ≈ since they change between versions. When nothing is
     raised, that is printed instead, so that a chapter never claims an error that did not come.
     """
     text("why", why)
-    if not callable(action):
-        raise TypeError(f"action must be a function without arguments, got {action!r}")
+    function("action", action, "trap(lambda: x.view(3), ...)")
     try:
         action()
     except Exception as error:
         print(f"{type(error).__name__}: {why}")
+        print(f"in its own words: {MEASURED} {one_line(str(error))}")
     else:
         print("No error was raised here. Expected one, because:", why)

@@ -4,7 +4,7 @@ Decimal prefixes (kB, MB, GB: powers of 1000) unless `binary=True` asks for KiB,
 (powers of 1024), after IEC 80000-13.
 """
 
-from course_utils.arguments import count, number, text
+from course_utils.arguments import count, number, shown, text
 
 MEASURED = "≈"
 UNKNOWN = "unknown"
@@ -30,8 +30,8 @@ def digits(value: float, significant: int = 4) -> str:
 
     Counts below a million are written out; trailing zeros are dropped.
     """
-    value, significant = number("value", value), count("significant", significant)
-    rounded = float(f"{value:.{significant}g}")
+    value = number("value", value)
+    rounded = _rounded(value, significant)
     if rounded == 0:
         return "0"
     if abs(rounded) >= 1e6 or abs(rounded) < 1e-4:
@@ -68,18 +68,18 @@ def rate(value: float | None, *, unit: str = "FLOP/s", significant: int = 4) -> 
 
 def duration(seconds: float, *, significant: int = 4) -> str:
     """Seconds as text in the unit that reads best, from ns to years of 365.25 days."""
-    number("seconds", seconds, at_least=0)
-    if seconds == 0:
+    if number("seconds", seconds, at_least=0) == 0:
         return "0 s"
     for limit, unit in _DURATIONS:
-        if seconds >= limit * (1 - 1e-9):
-            return f"{digits(seconds / _SECONDS.get(unit, limit), significant)} {unit}"
+        scale = _SECONDS.get(unit, limit)
+        if _rounded(seconds / scale, significant) * scale >= limit:
+            return f"{digits(seconds / scale, significant)} {unit}"
     return f"{digits(seconds / 1e-9, significant)} ns"
 
 
 def amount(value: float, *, significant: int = 4) -> str:
     """A large count in words: amount(70e9) is '70 billion'."""
-    number("value", value, at_least=0)
+    value = _rounded(number("value", value, at_least=0), significant)
     for limit, word in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million")):
         if value >= limit and value < 1e15:
             return f"{digits(value / limit, significant)} {word}"
@@ -103,6 +103,8 @@ def measured(value: str | None) -> str:
 def quantity(value: float, unit: str, *, significant: int = 4) -> str:
     """`value` in the words of its `unit`: B, FLOPs, FLOP/s, B/s, s, '' (none) or a noun."""
     kept = {"significant": significant}
+    if not isinstance(unit, str):
+        raise TypeError(f"unit must be a text, got {shown(unit)}")
     if unit in ("FLOP/s", "B/s"):
         return rate(value, unit=unit, **kept)
     known = {"B": size, "FLOPs": flops, "s": duration, "": digits}
@@ -115,11 +117,16 @@ def _prefixed(
     value: float, unit: str, base: int, prefixes: tuple[str, ...], significant: int
 ) -> str:
     step = 0
-    while step < len(prefixes) - 1 and float(f"{value / base**step:.{significant}g}") >= base:
+    while step < len(prefixes) - 1 and _rounded(value / base**step, significant) >= base:
         step += 1
     if base**step * base <= value:  # beyond the largest prefix: plain powers of ten
         return f"{digits(value, significant)} {unit}"
     return f"{digits(value / base**step, significant)} {prefixes[step]}{unit}"
+
+
+def _rounded(value: float, significant: int) -> float:
+    """`value` to that many significant digits, so that 0.99999 s reads 1 s and not 1000 ms."""
+    return float(f"{value:.{count('significant', significant)}g}")
 
 
 def _magnitude(value: float) -> int:

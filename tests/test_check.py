@@ -9,7 +9,22 @@ from course_utils import check
 from course_utils.check import exercise as machinery
 from course_utils.session import session
 
-NONSENSE = ["a lot", float("nan"), float("inf"), torch.ones(2, 3), [1, [2]], {}, object(), True, -1]
+
+class Hostile(dict):
+    """A mapping whose every question raises."""
+
+    def __bool__(self):
+        raise RuntimeError("line one\nline two")
+
+    values = __len__ = __iter__ = __bool__
+
+
+def leaves():
+    raise SystemExit("bye")
+
+
+NONSENSE = ["a lot", float("nan"), float("inf"), torch.ones(2, 3), torch.ones(()), [1, [2]], {},
+            object(), True, -1, 10**400, Hostile(), leaves, list(range(10**6))]  # fmt: skip
 
 
 def moved_windows(x, width):
@@ -26,27 +41,31 @@ VIEWS = {name: kind for name, kind in check.ex01.KINDS.items()}
 CASES = {
     "00.1": (
         [0.7996, 0.8, 6 * 70e9 * 15e12 / (1024 * 989.5e12 * 90 * 86400)],
-        [(79.96, "percentage"), (0.3998, "sparsity"), (0.2665, "forward"), (0.31264, "upside down"),
+        [(79.96, "percentage"), (0.3998, "sparsity"), (1.599, "0.5"), (818.8, "1024"),
+         (0.2665, "forward"), (0.31264, "upside down"),
          (0.9, "too large"), (0.1, "too small")],
     ),
     "00.2": (
         [1638, 1638.0],
-        [(1637, "round up"), (1637.6, "whole"), (819, "full peak"), (640.3, "upside down")],
+        [(1637, "misses the date"), (1637.6, "whole"), (1639, "one more"), (819, "full peak"),
+         (640.3, "upside down")],
     ),
     "00.3": (
         [25.28, 25.3],
         [(11.376, "MFU"), (12.64, "sparsity"), (7.971, "H100"), (2.184e6, "seconds"),
-         (606.7, "hours"), (25.28e3, "power of ten")],
+         (606.7, "hours"), (25.28e3, "power of ten"), (25886, "1024")],
     ),
     "00.4": (
         [80e9, 640e9 / 8],
-        [(40e9, "moments"), (160e9, "gradients"), (53.3e9, "momentum"), (10e9, "one device"),
+        [(40e9, "averages"), (85.9e9, "GiB"), (160e9, "gradients"), (53.3e9, "momentum"),
+         (10e9, "one device"),
          (80, "billions"), (8, "bytes a parameter"), (80e6, "power of ten")],
     ),
     "01.1": (
         [(2, 48, 8), [2, 48, 8], torch.zeros(4, 6, 8).permute(2, 0, 1)[::2, 1:].stride()],
         [((48, 8, 1), "own strides"), ((1, 48, 8), "step"), ((8, 48, 2), "another order"),
-         ((18, 6, 1), "contiguous copy"), ((2, 8, 48), "another order"), ((2, 48), "3 in all"),
+         ((18, 6, 1), "contiguous copy"), ((4, 3, 6), "shape of y"),
+         ((2, 8, 48), "another order"), ((2, 48), "3 in all"),
          ((2, 48, 9), "2 of 3")],
     ),
     "01.2": (
@@ -57,7 +76,7 @@ CASES = {
     "01.3": (
         [VIEWS],
         [({**VIEWS, "x.T": "copy"}, "9 of 10"), ({**VIEWS, "x.T": "both"}, "'view' or 'copy'"),
-         ({**VIEWS, "x.T": None}, "9 of 10 answered"), ({"x.T": "view"}, "missing"),
+         ({**VIEWS, "x.T": None}, "9 of 10 answered"), ({"x.T": "view"}, "missing"), (dict.fromkeys(VIEWS, "view"), "5 of 10"),
          (["view"], "dict")],
     ),
     "01.4": (
@@ -78,8 +97,9 @@ CASES = {
     ),
     "01.6": (
         [lambda x: x[0].clone(), lambda x: torch.tensor(x[0].tolist())],
-        [(lambda x: x[0], "keeps"), (lambda x: x[0].contiguous(), "keeps"),
-         (lambda x: x.clone()[0], "keeps"), (lambda x: x[1].clone(), "x[0]"),
+        [(lambda x: x[0], "view of x"), (lambda x: x[0].contiguous(), "contiguous() does not"),
+         (lambda x: x.clone()[0], "the row first"), (lambda x: x[1].clone(), "values"),
+         (lambda x: x[:1].clone(), "shape (8,)"), (lambda x: x[0].to("meta"), "meta"),
          (lambda x: x.zero_()[0].clone(), "changed x"), (lambda x: 1 / 0, "ZeroDivisionError")],
     ),
 }  # fmt: skip
@@ -176,16 +196,26 @@ def test_a_solution_cell_does_not_count(monkeypatch):
     assert not session.solved
 
 
-def test_what_marks_a_solution_cell():
-    from IPython.testing.globalipapp import start_ipython
+@pytest.mark.parametrize("history", [True, False])  # nbval runs cells without history
+def test_what_marks_a_solution_cell(history):
+    from jupyter_client.manager import start_new_kernel
 
-    shell = start_ipython()
-    shell.run_cell(
-        "# Solution 00.1\nfrom course_utils import check\ncheck.ex00_1(0.7996)", store_history=True
-    )
-    assert not session.solved
-    shell.run_cell("check.ex00_1(0.7996)", store_history=True)
-    assert session.solved == {"00.1"}
+    manager, client = start_new_kernel(kernel_name="python3")
+    try:
+        for code in (
+            "from course_utils import check",
+            "from course_utils.session import session",
+            "# Solution 00.1\nreplies = check.ex00_1(0.7996), session.solved.copy()",
+            "more = check.ex00_1(0.7996), session.solved.copy()",
+        ):
+            client.execute_interactive(code, store_history=history, timeout=60)
+        asked = {"solution": "replies[1]", "learner": "more[1]"}
+        reply = client.execute_interactive("", user_expressions=asked, timeout=60)["content"]
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
+    shown = {k: v["data"]["text/plain"] for k, v in reply["user_expressions"].items()}
+    assert shown == {"solution": "set()", "learner": "{'00.1'}"}
 
 
 def test_the_verdict_is_escaped_in_html():

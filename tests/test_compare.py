@@ -26,8 +26,9 @@ def test_counts_are_exact_and_unmarked():
 
 def test_a_count_that_is_off_is_not_called_exact():
     shown = row(unit="B", predicted=16_000_000, measured=16_000_008)
-    assert shown.cells()[3] == "≈ 1 ×"
-    assert "exact" not in shown.explanation()
+    assert shown.cells()[3] == "+8 B"
+    assert shown.explanation() == "The count is off by 8 B."
+    assert row(unit="B", predicted=20, measured=12).cells()[3] == "−8 B"
 
 
 def test_live_values_are_marked():
@@ -38,11 +39,11 @@ def test_live_values_are_marked():
 
 @pytest.mark.parametrize(
     ("measured", "words"),
-    [(1.1, "agree within 10.0%"), (2.0, "2 × the arithmetic: too slow"),
-     (0.5, "0.5 × the arithmetic: too fast")],
+    [(1.1, "agree within 10.0%"), (2.0, "2 × the arithmetic. Too slow."),
+     (0.5, "0.5 × the arithmetic. Too fast.")],
 )  # fmt: skip
 def test_the_sentence_follows_the_measurement(measured, words):
-    shown = row(predicted=1.0, measured=measured, above="too slow", below="too fast")
+    shown = row(predicted=1.0, measured=measured, above="Too slow.", below="Too fast.")
     assert shown.explanation().startswith("On this machine ")
     assert words in shown.explanation()
 
@@ -61,7 +62,10 @@ def test_an_untrusted_prediction_is_not_comparable_either():
 
 def test_what_this_machine_lacks():
     assert row(predicted=None, measured=1.0).cells()[1] == "≈ unknown"
-    assert row(predicted=512, measured=None).cells()[2:4] == ("≈ not reached", "≈ not comparable")
+    assert row(predicted=512, measured=None).cells()[2:4] == (
+        "≈ not measured here",
+        "≈ not comparable",
+    )
     assert row(predicted=0.0, measured=1.0).cells()[3] == "≈ not comparable"
 
 
@@ -110,3 +114,30 @@ def test_the_ledger_keeps_one_row_an_id_in_order():
 def test_bad_arguments_are_named(given, message):
     with pytest.raises((TypeError, ValueError), match=message):
         row(**given)
+
+
+def test_a_guess_is_not_judged_by_an_untrusted_measurement():
+    shown = row(guess=2.0, predicted=1.0, measured=time(9.0, trusted=False, reason="noise"))
+    assert shown.guess_ratio == 2.0
+
+
+def test_a_guess_that_cannot_be_used_is_remarked_on():
+    assert "Your guess must be a plain number" in repr(row(guess="100 days", predicted=1.0))
+    assert "Your guess" not in repr(row(guess=None, predicted=1.0))
+    assert row(guess=10**400, predicted=1.0).guess is None
+
+
+def peak(value=1e12, **doubt):
+    return measure.Peak(value, "measured", "here", "fp32", **doubt)
+
+
+def test_mfu_sentences():
+    half = compare.mfu(flops=5e11, time=time(1.0), peak=peak())
+    assert half == "On this machine the MFU is 0.50, of the measured fp32 peak."
+    assert repr(half) == str(half) and "\nOn this machine" in half._repr_html_()
+    assert "peak is too low" in compare.mfu(flops=2e12, time=time(1.0), peak=peak())
+    for doubtful in (
+        compare.mfu(flops=5e11, time=time(1.0, trusted=False, reason="noise"), peak=peak()),
+        compare.mfu(flops=5e11, time=time(1.0), peak=peak(trusted=False, reason="noise")),
+    ):
+        assert doubtful == "On this machine the MFU cannot be told: noise."

@@ -78,7 +78,7 @@ def test_storage_of_other_dtypes(dtype):
 @pytest.mark.parametrize(
     ("x", "error", "message"),
     [
-        ([1, 2], TypeError, "x must be a tensor, got list"),
+        ([1, 2], TypeError, r"x must be a tensor, got \[1, 2\] \(list\)"),
         (torch.zeros(97), ValueError, "at most 96 cells.*got 97"),
         (torch.zeros(1, 1, 1, 1), ValueError, "at most 3 dimensions"),
         (torch.zeros(3, device="meta"), ValueError, "meta device"),
@@ -172,3 +172,39 @@ def test_the_learner_s_own_style_is_untouched():
     before = mpl.rcParams["axes.titlesize"]
     draw.bars({"a": 1}, unit="B", title="t").png  # noqa: B018
     assert mpl.rcParams["axes.titlesize"] == before
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: draw.bars({"a": 0}, unit="B", title="t"), "at least one bar above 0"),
+        (lambda: draw.bars(None, unit="B", title="t"), "values must map names"),
+        (lambda: draw.bars({"a": 1}, unit="B", title="t", highlight={"a": 2}), "names of its own"),
+        (lambda: draw.stacked({}, unit="B", title="t"), "rows must map at least one row"),
+        (lambda: draw.stacked({"a": {"x": -1}}, unit="B", title="t"), r"rows\['a'\]\['x'\] must be"),
+        (lambda: draw.plan(1, {}, 1, title="t"), "memory must map"),
+        (lambda: draw.plan(0, {"a": {"x": 1}}, 1, title="t"), "days must be"),
+        (lambda: draw.curves({}, x="a", y="b", unit="s", title="t"), "1 to 6 lines"),
+        (lambda: draw.curves({str(i): ([], []) for i in range(7)}, x="a", y="b", unit="s",
+                             title="t"), "1 to 6 lines"),
+        (lambda: draw.live(3, x="a", y="b", unit="s", title="t"), "must come from measure.sweep"),
+        (lambda: draw.mask(torch.ones(60, 60).bool()), "1 to 384 cells, got 3600"),
+        (lambda: draw.storage(torch.ones(3).to_sparse()), "strides to be drawn"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_named(call, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        call()
+
+
+def test_values_that_are_not_finite_are_drawn():
+    shown = texts(draw.storage(torch.tensor([float("nan"), float("inf"), -float("inf")])))
+    assert {"nan", "inf", "-inf"} <= set(shown)
+
+
+def test_a_plan_says_what_fits():
+    picture = draw.plan(
+        10, {"all": {"parameters": 8e9}, "part": {"parameters": 1e9}}, 2e9, title="t"
+    )
+    assert "all 8 GB, does not fit, part 1 GB, fits; the device has 2 GB" in picture.text
+    assert {"8 GB: does not fit", "1 GB: fits"} <= set(texts(picture))

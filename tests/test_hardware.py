@@ -102,7 +102,9 @@ def test_this_machine():
 def test_a_machine_without_a_promise_reads_as_such(monkeypatch):
     monkeypatch.setattr(hardware, "find", lambda name: None)
     assert "no datasheet figure" in repr(hardware.machine())
-    assert hardware.promised("fp32") is None
+    assert hardware.promised() is None
+    with pytest.raises(ValueError, match="dtype must be one of"):
+        hardware.promised("fp32")
 
 
 def test_container_quota_version_2(tmp_path):
@@ -134,3 +136,53 @@ def test_dtype_names():
     assert hardware.dtype_name(torch.bfloat16) == "bf16"
     with pytest.raises(ValueError, match="dtype must be one of torch.float32"):
         hardware.dtype_name(torch.int8)
+
+
+def test_a_processor_alone_has_no_promise(monkeypatch):
+    """Apple's figures are those of the GPU, which only the mps backend uses."""
+    monkeypatch.setattr(hardware, "_cpu_name", lambda: "Apple M1")
+    monkeypatch.setattr(hardware, "backend", lambda: "cpu")
+    assert hardware.machine().promise is None
+    monkeypatch.setattr(hardware, "backend", lambda: "mps")
+    assert hardware.machine().promise.name == "Apple M1"
+
+
+@pytest.mark.parametrize(
+    ("device", "setting", "expected"),
+    [("A100 80GB SXM", "ieee", 19.5e12), ("A100 80GB SXM", "tf32", 156e12), ("T4", "tf32", 8.1e12)],
+)
+def test_the_promise_follows_the_tf32_setting(monkeypatch, device, setting, expected):
+    here = hardware.Machine("cuda", device, 8, 8, 10**10, hardware.find(device))
+    monkeypatch.setattr(hardware, "machine", lambda: here)
+    monkeypatch.setattr(hardware, "_runs_as_tf32", lambda: setting == "tf32")
+    assert hardware.promised(torch.float32) == expected
+
+
+def test_the_tf32_setting_is_readable_however_it_was_set():
+    """Needs torch.backends.cuda.matmul.fp32_precision, or the older allow_tf32."""
+    before = torch.backends.cuda.matmul.fp32_precision
+    try:
+        torch.backends.cuda.matmul.fp32_precision = "tf32"
+        assert hardware._runs_as_tf32()
+        torch.backends.cuda.matmul.fp32_precision = "ieee"
+        assert not hardware._runs_as_tf32()
+    finally:
+        torch.backends.cuda.matmul.fp32_precision = before
+
+
+def test_devices_by_name_object_or_default():
+    assert hardware.device_type(None) == hardware.backend()
+    assert hardware.device_type("cpu") == hardware.device_type(torch.device("cpu")) == "cpu"
+    assert hardware.device_type("cpu:0") == "cpu"
+    for bad in ("gpu", "tpu:1", 3, ""):
+        with pytest.raises((TypeError, ValueError), match="device must be"):
+            hardware.device_type(bad)
+
+
+def test_a_quota_limits_pytorch_s_threads(monkeypatch):
+    before = torch.get_num_threads()
+    monkeypatch.setattr(hardware, "usable_cores", lambda: 1.5)
+    try:
+        assert hardware.limit_threads() == 1 == torch.get_num_threads()
+    finally:
+        torch.set_num_threads(before)

@@ -237,3 +237,26 @@ def test_the_glossary_covers_the_terms_in_bold():
                 known = word in labels or re.search(r"\d|·", term)
                 explained = known or word in entries or word.removesuffix("s") in entries
                 assert explained, f"{path.name}: {term} is not in the glossary"
+
+
+@every_notebook
+def test_any_cell_can_be_run_again(path):
+    """A name keeps its meaning: no two cells assign it, but inside of loops."""
+
+    def assigned(cell):
+        tree = ast.parse(cell.source)
+        loops = {
+            name.id
+            for node in ast.walk(tree)
+            if isinstance(node, ast.For)
+            for name in ast.walk(node)
+            if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)
+        }
+        top = symtable.symtable(cell.source, path.name, "exec").get_symbols()
+        return {symbol.get_name() for symbol in top if symbol.is_assigned()} - loops
+
+    seen = {}
+    for cell in code(path):
+        for name in assigned(cell):
+            assert name not in seen, f"{name} is assigned again by:\n{cell.source}"
+            seen[name] = cell

@@ -18,7 +18,7 @@ MAY_USE = {
     "units": {"arguments"},
     "table": {"units"},
     "session": set(),
-    "trap": {"arguments"},
+    "trap": {"arguments", "units"},
     "hardware": set(),
     "predict": set(),
     "measure": {"hardware", "predict"},

@@ -38,7 +38,7 @@ def test_size_in_both_systems(value, decimal, binary):
     ("seconds", "text"),
     [(1.2e-3, "1.2 ms"), (1e-9, "1 ns"), (59, "59 s"), (119, "119 s"), (120, "2 minutes"),
      (143.93 * 86400, "143.9 days"), (86400, "24 hours"), (3.16e9, "100.1 years"), (0, "0 s"),
-     (2.5e-10, "0.25 ns")],
+     (2.5e-10, "0.25 ns"), (0.99999, "1 s"), (119.99, "2 minutes")],
 )  # fmt: skip
 def test_duration(seconds, text):
     assert units.duration(seconds) == text
@@ -90,3 +90,21 @@ FUNCTIONS = [units.size, units.duration, units.flops, units.rate, units.amount, 
 def test_bad_values_are_named(function, bad):
     with pytest.raises((TypeError, ValueError), match=r"must be a finite number.*got"):
         function(bad)
+
+
+def test_rounding_never_shows_a_thousand_of_the_smaller_unit():
+    assert units.amount(999_999_999.9) == "1 billion"
+    assert units.size(999_999) == "1 MB"
+    assert units.rate(999.99e9) == "1 TFLOP/s"
+
+
+@pytest.mark.parametrize("bad", ["x", -1, 2.5, 0])
+def test_bad_digits(bad):
+    for function in FUNCTIONS:
+        with pytest.raises((TypeError, ValueError), match="significant must be"):
+            function(3, significant=bad)
+
+
+def test_bad_units():
+    with pytest.raises(TypeError, match="unit must be a text"):
+        units.quantity(3, None)

@@ -26,7 +26,9 @@ def ex00_1(answer: object) -> str:
         within=0.005,
         mistakes=[
             (100 * RUN / full, "MFU is a share of the peak, between 0 and 1, not a percentage."),
-            (RUN / full / 2, "you divided by the peak with 2:4 sparsity; the dense one is half."),
+            (RUN / full / 2, "half of it: did you divide by 1979e12, the rate with sparsity?"),
+            (2 * RUN / full, "twice too much: 143.93 / 90 still has to be multiplied by the 0.5."),
+            (1024 * RUN / full, "you left out the 1024 devices."),
             (0.5 * 90 / (RUN / full / 0.5 * 90), "upside down: fewer days need a higher MFU."),
             (
                 RUN / full / 3,
@@ -41,7 +43,7 @@ def ex00_1(answer: object) -> str:
     "00.2",
     "Days and devices trade off: twice the devices, half the days.",
     "devices = FLOPs needed / (FLOPs one device does in 90 days at MFU 0.5).",
-    "Devices come whole: 1637 would miss the date, if only by an hour.",
+    "Devices come whole: one too few misses the date, if only by minutes.",
 )
 def ex00_2(answer: object) -> str:
     """The H100s that 90 days need at MFU 0.5."""
@@ -51,8 +53,9 @@ def ex00_2(answer: object) -> str:
         1638,
         within=1e-9,
         mistakes=[
-            (1637, "1637 devices miss the date by an hour: round up."),
-            (exact, "devices come whole: round, and think about the direction."),
+            (1637, "one device too few misses the date, if only by minutes."),
+            (exact, "devices come whole: which way must you round to keep the date?"),
+            (1639, "one more than needed: round the exact quotient up, once."),
             (819, "you used the full peak: at MFU 0.5 a device does half of it."),
             (820, "you used the full peak: at MFU 0.5 a device does half of it."),
             (
@@ -76,12 +79,13 @@ def ex00_3(answer: object) -> str:
     number(
         answer,
         days,
-        within=0.005,
+        within=0.015,
         unit="days",
         mistakes=[
             (days * 0.45, "you left out the MFU: the devices do 45 % of what is promised."),
-            (days / 2, "624e12 is the A100's figure with 2:4 sparsity; dense is half."),
+            (days / 2, "624e12 is the A100's rate with sparsity; dense is half."),
             (days * A100_BF16 / H100_BF16, "you used the H100's peak; these are A100s."),
+            (days * 1024, "you left out the 1024 devices."),
             (days * DAY, "that is in seconds; a day has 86 400."),
             (days * 24, "that is in hours."),
         ],
@@ -103,9 +107,10 @@ def ex00_4(answer: object) -> str:
         within=0.001,
         unit="parameters",
         mistakes=[
-            (40e9, "you kept AdamW's two moments: plain SGD has none."),
+            (40e9, "you kept AdamW's two running averages: plain SGD has none."),
             (160e9, "you forgot the gradients: they are as large as the parameters."),
-            (53.33e9, "you kept one moment: that is SGD with momentum."),
+            (53.33e9, "you kept one running average: that is SGD with momentum."),
+            (8 * 80 * 2**30 / 8, "that is 80 GiB a device: a GB is 1e9 bytes, a GiB 2**30."),
             (10e9, "that is one device's share: sharded over 8, their memories add up."),
             (80, "the number of parameters is expected, not billions of them."),
             (8, "those are the bytes a parameter; how many parameters fit?"),

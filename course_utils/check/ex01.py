@@ -1,6 +1,7 @@
 """Checks of chapter 01: tensors, storage, strides."""
 
 from collections.abc import Callable, Mapping
+from numbers import Real
 
 import torch
 
@@ -22,16 +23,16 @@ KINDS = {
     "x[[0, 1]]": "copy",
 }
 REMARKS = {
-    "x[1:]": "basic slicing with start:stop:step",
-    "x.T": "an operation that only swaps strides",
-    "x.view(8, 2)": "the one function whose name promises the answer",
-    "x.expand(2, 4, 4)": "an operation that needs only a stride of 0",
-    "x.clone()": "the one function that always does the same",
-    "x + 0": "arithmetic, which makes new numbers",
-    "x.T.contiguous()": "an order of elements that the storage does not have yet",
-    "x.contiguous()": "a tensor that is in order already",
-    "x.T.reshape(16)": "a reshape that no stride can express",
-    "x[[0, 1]]": "indexing with a list, which may pick any rows",
+    "x[1:]": "the slice: start, stop and step change offset, shape and stride",
+    "x.T": "the transpose: does any number have to move?",
+    "x.view(8, 2)": "view, which raises an error when it would have to copy",
+    "x.expand(2, 4, 4)": "expand: which stride repeats a dimension?",
+    "x.clone()": "clone, which does the same whatever it is given",
+    "x + 0": "the addition: where do its results go?",
+    "x.T.contiguous()": "contiguous of a transpose: is its order in storage already?",
+    "x.contiguous()": "contiguous of x itself: is its order in storage already?",
+    "x.T.reshape(16)": "the reshape of a transpose: is there one stride that reads it?",
+    "x[[0, 1]]": "indexing with a list, which could pick any rows in any order",
 }
 
 
@@ -51,7 +52,7 @@ def ex01_1(answer: object) -> str:
         (18, 6, 1): "those are the strides of a contiguous copy; a view keeps the storage.",
         (2, 48, 1): "permute(2, 0, 1) puts x's dimensions 2, 0, 1 in this order: the last is "
         "dimension 1, whose stride is not 1.",
-        (4, 6, 5): "that is not the shape's question: strides say how far a step moves.",
+        (4, 3, 6): "that is the shape of y; a stride says how far one step moves in storage.",
     }
     _expect(got, (2, 48, 8), mistakes, "permute reorders the strides, the step multiplies one.")
     return (
@@ -97,12 +98,13 @@ def ex01_3(answer: object) -> str:
     if missing:
         raise Wrong(f"{len(missing)} of 10 are missing, among them {missing[0]}.")
     unanswered = [name for name in KINDS if answer[name] is None]
-    odd = [n for n in KINDS if answer[n] not in ("view", "copy", None)]
+    given = {name: str(answer[name]).lower() for name in KINDS}
+    odd = [name for name in KINDS if given[name] not in ("view", "copy", "none")]
     if odd:
         raise Wrong(f"{odd[0]} must be 'view' or 'copy', got {shown(answer[odd[0]])}.")
     if unanswered:
         raise Wrong(f"{10 - len(unanswered)} of 10 answered; the next open one is {unanswered[0]}.")
-    wrong = [name for name, kind in KINDS.items() if answer[name] != kind]
+    wrong = [name for name, kind in KINDS.items() if given[name] != kind]
     if wrong:
         raise Wrong(f"{10 - len(wrong)} of 10 are right. Look again at {REMARKS[wrong[0]]}.")
     return "all ten right. Only the storage pointer decides, and you read it without running."
@@ -125,6 +127,7 @@ def ex01_4(answer: object) -> str:
             raise Wrong(f"for T = {T} the shape must be ({T}, {T}), got {tuple(got.shape)}.")
         if got.dtype != torch.bool:
             raise Wrong(f"the dtype must be torch.bool, as a comparison gives, got {got.dtype}.")
+        got = _on_cpu(got)
         if got.equal(wanted):
             continue
         if got.equal(wanted.T):
@@ -134,19 +137,19 @@ def ex01_4(answer: object) -> str:
         if not got.diagonal().any():
             raise Wrong("the diagonal is missing: a query sees its own position too.")
         raise Wrong(f"for T = {T}, query 0 must see key 0 only, query 1 keys 0 and 1, and so on.")
-    return "right: T numbers compared with T numbers make the T × T mask."
+    return "right. With broadcasting it takes one comparison: T positions against T positions."
 
 
 @exercise(
     "01.5",
     "The windows overlap, so they must share storage cells. Which strides read cell 1 twice?",
     "Moving to the next window moves 1 cell; moving within a window moves 1 cell too.",
-    "x.unfold(0, width, 1), or torch.as_strided with stride (s, s) where s is x's own stride.",
+    "as_strided(size, stride, offset) reads any pattern: give it x's own stride, twice.",
 )
 def ex01_5(answer: object) -> str:
     """A sliding window without copying."""
     windows = _function(answer, "a function of x and width")
-    for x, width in ((torch.arange(6), 3), (torch.randn(9), 1), (torch.arange(20)[::2], 4)):
+    for x, width in ((torch.arange(6), 3), (torch.randn(9), 1), (torch.arange(20)[3::2], 4)):
         got, count = windows(x, width), len(x) - width + 1
         if not isinstance(got, torch.Tensor):
             raise Wrong(f"a tensor is expected, got {shown(got)}.")
@@ -155,7 +158,7 @@ def ex01_5(answer: object) -> str:
             raise Wrong(f"{len(x)} elements, width {width}: shape must be {(count, width)}, got "
                         f"{tuple(got.shape)}.{near}")  # fmt: skip
         if not got.equal(torch.stack([x[i : i + width] for i in range(count)])):
-            hint = " Use x's own stride and offset: x may itself be a view." * (x.stride(0) > 1)
+            hint = " Use x's own stride and offset: it may be a view." * (x.stride(0) > 1)
             raise Wrong(f"row i must be x[i : i + width]; some rows are not.{hint}")
         if got.untyped_storage().data_ptr() != x.untyped_storage().data_ptr():
             raise Wrong("the values are right, but they were copied: the storage is a new one.")
@@ -177,22 +180,37 @@ def ex01_6(answer: object) -> str:
         raise Wrong(f"a tensor is expected, got {shown(got)}.")
     if not x.equal(before):
         raise Wrong("your function changed x; it must only read it.")
-    if tuple(got.shape) != (8,) or not got.equal(x[0]):
+    if tuple(got.shape) != (8,):
         raise Wrong(f"x[0] is expected, with shape (8,), got shape {tuple(got.shape)}.")
+    if got.dtype != x.dtype or not _on_cpu(got).equal(x[0]):
+        raise Wrong("the shape is right, but the values are not those of x[0].")
     kept, needed = got.untyped_storage().nbytes(), got.numel() * got.element_size()
     if kept > needed:
-        why = " contiguous() copies nothing here, since a row is in order already."
-        raise Wrong(f"it needs {needed} bytes and still keeps {kept} alive.{why}")
+        raise Wrong(f"it needs {needed} bytes and still keeps {kept} alive.{_leak(got, x)}")
     return "right: the copy owns its few bytes, and the large storage can be freed."
 
 
+def _leak(got: torch.Tensor, x: torch.Tensor) -> str:
+    """Why the storage of `got` is larger than it."""
+    if got.untyped_storage().data_ptr() != x.untyped_storage().data_ptr():
+        return " You copied all of x and then took a row of the copy: take the row first."
+    return " It is a view of x. (contiguous() does not help: a row is in order already.)"
+
+
+def _on_cpu(got: torch.Tensor) -> torch.Tensor:
+    """`got` in the processor's memory, where it can be compared."""
+    if got.is_meta:
+        raise Wrong("a tensor on the meta device has a shape but no values to check.")
+    return got.cpu()
+
+
 def _whole_numbers(answer: object, length: int) -> tuple[int, ...]:
-    if isinstance(answer, (str, bytes)) or not hasattr(answer, "__len__"):
+    if not isinstance(answer, (tuple, list)):
         raise Wrong(f"a tuple of {length} whole numbers is expected, got {shown(answer)}.")
     if len(answer) != length:
         raise Wrong(f"one number a dimension is expected, {length} in all, got {len(answer)}.")
     for value in answer:
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value // 1:
+        if isinstance(value, bool) or not isinstance(value, Real) or value != value // 1:
             raise Wrong(f"whole numbers are expected, got {shown(value)}.")
     return tuple(int(value) for value in answer)
 

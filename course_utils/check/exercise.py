@@ -4,9 +4,9 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from numbers import Real
 
-from course_utils.arguments import shown
+from course_utils.arguments import number as plain_number
+from course_utils.arguments import one_line, shown
 from course_utils.session import session
 from course_utils.table import Table, table
 
@@ -44,15 +44,15 @@ class Exercise:
 
     def __call__(self, answer: object = None) -> Verdict:
         """Judge `answer`; None counts as not answered yet. Never raises."""
-        if _is_open(answer):
-            name = f"check.ex{self.id.replace('.', '_')}.hint()"
-            return Verdict(self.id, "open", f"no answer yet. {name} gives a hint.")
         try:
+            if _is_open(answer):
+                name = f"check.ex{self.id.replace('.', '_')}.hint()"
+                return Verdict(self.id, "open", f"no answer yet. {name} gives a hint.")
             praise = self._judge(answer)
         except Wrong as reason:
-            return Verdict(self.id, "wrong", str(reason))
-        except Exception as error:  # whatever the learner's own code raised
-            return Verdict(self.id, "wrong", f"your answer raised {type(error).__name__}: {error}")
+            return Verdict(self.id, "wrong", one_line(str(reason), 400))
+        except (Exception, SystemExit) as error:  # whatever the learner's own code raised
+            return Verdict(self.id, "wrong", f"your answer raised {_named(error)}")
         if not _in_solution_cell():
             session.solved.add(self.id)
         return Verdict(self.id, "right", praise)
@@ -88,17 +88,18 @@ def number(
 
     `mistakes` pairs the values that likely errors lead to with what went wrong there.
     """
-    if isinstance(answer, bool) or not isinstance(answer, Real):
-        raise Wrong(f"a number is expected, got {shown(answer)}.")
-    if not math.isfinite(answer):
-        raise Wrong(f"a finite number is expected, got {answer}.")
+    try:
+        answer = plain_number("answer", answer)
+    except (TypeError, ValueError):
+        raise Wrong(f"a finite number is expected, got {shown(answer)}.") from None
     if math.isclose(answer, right, rel_tol=within):
         return
     for value, reason in mistakes:
         if math.isclose(answer, value, rel_tol=max(within, ROUNDED)):
             raise Wrong(reason)
     way = "too large" if answer > right else "too small"
-    raise Wrong(f"{answer:g}{f' {unit}' if unit else ''} is {way}. {_scale(answer, right)}".strip())
+    off = _scale(answer, right)
+    raise Wrong(f"{answer:g}{f' {unit}' if unit else ''} is {way}. {off}".strip())
 
 
 def progress(chapter: str) -> Table:
@@ -126,16 +127,23 @@ def _scale(answer: float, right: float) -> str:
     if answer <= 0 or right <= 0:
         return ""
     power = math.log10(answer / right)
-    off = abs(power) > 0.5 and abs(power - round(power)) < 0.02
+    off = abs(power) > 0.5 and abs(power - round(power)) < 0.005
     return "Only the power of ten is off: check GB, million, billion." if off else ""
 
 
 def _in_solution_cell() -> bool:
     """Whether the cell that runs begins with the solution comment; such checks do not count."""
-    try:
-        from IPython import get_ipython
+    from IPython import get_ipython
 
-        running = get_ipython().user_ns["_ih"][-1]
-    except (AttributeError, KeyError, IndexError):
+    shell = get_ipython()
+    if not hasattr(shell, "get_parent"):  # not in a notebook's kernel
         return False
-    return running.lstrip().lower().startswith("# solution")
+    source = shell.get_parent().get("content", {}).get("code", "")
+    return source.lstrip().startswith("# Solution")
+
+
+def _named(error: BaseException) -> str:
+    try:
+        return one_line(f"{type(error).__name__}: {error}")
+    except Exception:  # an error whose own text cannot be made
+        return type(error).__name__

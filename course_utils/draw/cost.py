@@ -6,12 +6,13 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from course_utils import units
-from course_utils.arguments import number, positive, text
+from course_utils.arguments import number, positive, shown, text
 from course_utils.draw.picture import (
     BLACK,
     BLUE,
     GREY,
     ORANGE,
+    PALETTE,
     PART_COLOURS,
     SKY,
     YELLOW,
@@ -32,12 +33,12 @@ def bars(
     log: bool = False,
 ) -> Picture:
     """Horizontal bars of `values` in `unit`; `highlight` adds live ones in another colour."""
-    extra = highlight or {}
-    both = {**values, **extra}
-    if not both:
-        raise ValueError("values must name at least one bar, got none")
-    for name, value in both.items():
-        number(f"values[{name!r}]", value, at_least=0)
+    extra = _amounts("highlight", highlight or {})
+    both = {**_amounts("values", values), **extra}
+    if not both or not any(both.values()):
+        raise ValueError(f"values must name at least one bar above 0, got {shown(values)}")
+    if len(both) < len(values) + len(extra):
+        raise ValueError(f"highlight must use names of its own, got {shown(highlight)}")
     with style():
         figure, (ax,) = canvas(8.6, 0.42 * len(both) + 1.0)
         colours = [BLUE] * len(values) + [ORANGE] * len(extra)
@@ -50,7 +51,11 @@ def bars(
 def stacked(
     rows: Mapping[str, Mapping[str, float]], *, unit: str, title: str, per: str = ""
 ) -> Picture:
-    """One horizontal bar a row, split into its parts, each part with its value."""
+    """One horizontal bar a row, split into its parts, each part with its value.
+
+    `rows` maps a row's name to the values of its parts, as {"AdamW": {"parameters": 4, ...}}.
+    """
+    rows = _rows("rows", rows)
     with style():
         figure, (ax,) = canvas(8.6, 0.5 * len(rows) + 1.3)
         _stack(ax, rows, unit)
@@ -68,18 +73,47 @@ def plan(
     """
     positive("days", days)
     positive("capacity", capacity)
+    memory = _rows("memory", memory)
     with style():
         figure, (left, right) = canvas(10.4, 3.1, columns=2)
         _days(left, days)
         _stack(right, {k: {p: b / 1e9 for p, b in v.items()} for k, v in memory.items()}, "")
+        _say_what_fits(right, memory, capacity)
         right.axvline(capacity / 1e9, color=BLACK, linestyle="--", linewidth=1.6)
         right.set_xlabel(f"GB a device (dashed: it has {units.size(capacity)})")
         right.set_title("Memory, without activations")
         figure.suptitle(title, x=0.01, ha="left", fontsize=12.5)
-    totals = {name: units.size(sum(parts.values())) for name, parts in memory.items()}
-    held = ", ".join(f"{name} {total}" for name, total in totals.items())
+    totals = {name: sum(parts.values()) for name, parts in memory.items()}
+    held = ", ".join(f"{name} {units.size(t)}, {_fits(t, capacity)}" for name, t in totals.items())
     words = f"{title}. It takes {units.digits(days)} days. Memory a device: {held}"
     return Picture(figure, f"{words}; the device has {units.size(capacity)}.")
+
+
+def _fits(needed: float, capacity: float) -> str:
+    return "fits" if needed <= capacity else "does not fit"
+
+
+def _say_what_fits(ax: Axes, memory: Mapping[str, Mapping[str, float]], capacity: float) -> None:
+    """Under each bar, in words, whether the device can hold it."""
+    for row, parts in enumerate(memory.values()):
+        needed = sum(parts.values())
+        words = f"{units.size(needed, significant=3)}: {_fits(needed, capacity)}"
+        ax.text(0, row + 0.36, words, va="top", fontsize=10.5, backgroundcolor="white", zorder=3)
+    ax.set_ylim(len(memory) - 0.2, -0.45)
+    ax.set_xlim(right=max(ax.get_xlim()[1], 1.1 * capacity / 1e9))
+
+
+def _amounts(name: str, values: object) -> Mapping[str, float]:
+    """`values` if it maps names to numbers of at least 0, else an error that names the one."""
+    if not isinstance(values, Mapping):
+        raise TypeError(f"{name} must map names to numbers, got {shown(values)}")
+    return {key: number(f"{name}[{key!r}]", v, at_least=0) for key, v in values.items()}
+
+
+def _rows(name: str, rows: object) -> Mapping[str, Mapping[str, float]]:
+    if not isinstance(rows, Mapping) or not rows:
+        raise TypeError(f"{name} must map at least one row to its parts, got {shown(rows)}")
+    return {key: _amounts(f"{name}[{key!r}]", parts) for key, parts in rows.items()}
 
 
 def _days(ax: Axes, days: float) -> None:
@@ -116,16 +150,18 @@ def _stack(ax: Axes, rows: Mapping[str, Mapping[str, float]], unit: str) -> None
     """Stacked bars with a legend of the parts that occur."""
     parts = list(dict.fromkeys(part for row in rows.values() for part in row))
     widest = max(sum(row.values()) for row in rows.values())
+    spare = iter(PALETTE * len(parts))
+    colours = {part: PART_COLOURS.get(part) or next(spare) for part in parts}
     for part in parts:
         starts = [sum(_before(row, part)) for row in rows.values()]
         widths = [row.get(part, 0) for row in rows.values()]
-        ax.barh(list(rows), widths, left=starts, color=PART_COLOURS[part], label=part, height=0.62)
+        ax.barh(list(rows), widths, left=starts, color=colours[part], label=part, height=0.62)
         for y, (start, width) in enumerate(zip(starts, widths, strict=True)):
             if unit and width > 0.04 * widest:
-                _label_part(ax, start + width / 2, y, units.digits(width), PART_COLOURS[part])
-    for y, row in enumerate(rows.values()):
+                _label_part(ax, start + width / 2, y, units.digits(width), colours[part])
+    for y, row in enumerate(rows.values() if unit else ()):
         total = sum(row.values())
-        ax.text(total + widest * 0.015, y, units.digits(total), va="center", backgroundcolor="w")
+        ax.text(total + widest * 0.015, y, units.digits(total), va="center")
     ax.invert_yaxis()
     ax.set_xlim(0, widest * 1.14)
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))

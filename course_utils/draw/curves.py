@@ -8,7 +8,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import NullFormatter, NullLocator
 
 from course_utils import units
-from course_utils.arguments import text
+from course_utils.arguments import shown, text
 from course_utils.draw.picture import Picture, canvas, style
 from course_utils.measure.sweep import Sweep
 
@@ -30,6 +30,8 @@ def curves(
     `unit` is the unit of the ys ('s', 'B/s', 'FLOP/s', ...); `sizes` sets the x ticks.
     `hollow` names the xs whose point is drawn as an empty marker: not to be trusted.
     """
+    if not isinstance(series, Mapping) or not 0 < len(series) <= len(MARKERS):
+        raise ValueError(f"series must name 1 to {len(MARKERS)} lines, got {shown(series)}")
     with style():
         figure, (ax,) = canvas(8.6, 3.9)
         for (name, (xs, ys)), marker in zip(series.items(), MARKERS, strict=False):
@@ -63,6 +65,9 @@ def live(
     are not to be trusted are hollow. The figure's text form is the same from first to last.
     """
     from tqdm.notebook import tqdm
+
+    if not isinstance(sweep, Sweep):
+        raise TypeError(f"sweep must come from measure.sweep, got {shown(sweep)}")
 
     def picture() -> Picture:
         lines = {}

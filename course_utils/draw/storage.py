@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 from itertools import product
+from math import isfinite
 
 import torch
 from matplotlib.axes import Axes
 from matplotlib.patches import FancyArrowPatch, Rectangle
 
-from course_utils.arguments import shape, text
+from course_utils.arguments import shape, shown, text
 from course_utils.draw.picture import BLACK, Picture, canvas, style
 
 LIMIT = 96  # storage cells that stay legible
@@ -40,7 +41,11 @@ def storage(x: torch.Tensor, title: str = "", *, mark: tuple[int, ...] | None = 
 def mask(allowed: torch.Tensor, title: str = "") -> Picture:
     """Draw a boolean mask of shape (queries, keys): filled where a query may look at a key."""
     if not isinstance(allowed, torch.Tensor) or allowed.dtype != torch.bool or allowed.dim() != 2:
-        raise TypeError("allowed must be a boolean tensor of shape (queries, keys)")
+        raise TypeError(
+            f"allowed must be a boolean tensor of shape (queries, keys), got {shown(allowed)}"
+        )
+    if not 0 < allowed.numel() <= 4 * LIMIT:
+        raise ValueError(f"allowed must have 1 to {4 * LIMIT} cells, got {allowed.numel()}")
     rows, columns = allowed.shape
     with style():
         figure, (ax,) = canvas(1, 1)
@@ -62,7 +67,9 @@ def _listed(row: torch.Tensor) -> str:
 def _checked(x: torch.Tensor) -> list:
     """Every value in the storage of `x`, or an error that says why it cannot be drawn."""
     if not isinstance(x, torch.Tensor):
-        raise TypeError(f"x must be a tensor, got {type(x).__name__}")
+        raise TypeError(f"x must be a tensor, got {shown(x)}")
+    if x.layout != torch.strided:
+        raise ValueError(f"x must have one storage with strides to be drawn, got {x.layout}")
     if x.is_meta:
         raise ValueError("x lies on the meta device, which has shapes but no storage to draw")
     if x.dim() > 3:
@@ -130,7 +137,7 @@ def _draw_storage(
 def _storage_label(x: torch.Tensor, cells: list) -> str:
     item = x.element_size()
     total = f"{len(cells)} cells × {item} bytes = {len(cells) * item} bytes"
-    return f"storage, one line of memory: {total} (arrows: strides)"
+    return f"storage, one line of memory: {total} (arrows: one step)"
 
 
 def _draw_steps(ax: Axes, x: torch.Tensor, y: float) -> None:
@@ -174,7 +181,7 @@ def _short(value: object) -> str:
     """A value in at most four characters."""
     if isinstance(value, bool):
         return str(int(value))
-    if isinstance(value, float):
+    if isinstance(value, float) and isfinite(value):
         return f"{value:.0f}" if value == round(value) and abs(value) < 1e4 else f"{value:.2g}"
     return str(value)
 

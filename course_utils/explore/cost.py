@@ -25,7 +25,7 @@ def cost() -> Explorer:
             log, "tokens T", value=15e12, min=9, max=14, step=0.05, readout_format=".3s"
         ),
         "count": slider(
-            log, "devices", value=1024, base=2, min=0, max=15, step=1, readout_format="d"
+            log, "devices", value=1024, base=2, min=0, max=15, step=0.1, readout_format=".0f"
         ),
         "mfu": slider(widgets.FloatSlider, "MFU", value=0.5, min=0.05, max=1.0, step=0.05),
         "device": buttons("device", DEVICES, "H100 SXM"),

@@ -7,17 +7,17 @@ from course_utils import draw
 from course_utils.draw.picture import Picture
 from course_utils.explore.panel import Explorer, slider
 
-ROWS, COLUMNS = 4, 8
+ROWS, COLUMNS = 4, 4
 
 
 def storage() -> Explorer:
-    """A 4×8 matrix of 0 to 31, sliced by sliders, transposed by a checkbox."""
+    """A 4×4 matrix of 100 to 115, sliced by sliders, transposed by a checkbox."""
     whole = widgets.IntSlider
     controls = {
-        "first_row": slider(whole, "first row", value=1, min=0, max=ROWS - 1),
+        "first_row": slider(whole, "first row", value=0, min=0, max=ROWS - 1),
         "row_step": slider(whole, "row step", value=2, min=1, max=3),
-        "first_column": slider(whole, "first column", value=2, min=0, max=COLUMNS - 1),
-        "column_step": slider(whole, "column step", value=1, min=1, max=4),
+        "first_column": slider(whole, "first column", value=1, min=0, max=COLUMNS - 1),
+        "column_step": slider(whole, "column step", value=1, min=1, max=3),
         "transposed": widgets.Checkbox(description="transpose (.T)", value=False),
     }
     return Explorer(controls, _view)
@@ -26,7 +26,7 @@ def storage() -> Explorer:
 def _view(
     first_row: int, row_step: int, first_column: int, column_step: int, transposed: bool
 ) -> Picture:
-    x = torch.arange(ROWS * COLUMNS).view(ROWS, COLUMNS)
+    x = torch.arange(100, 100 + ROWS * COLUMNS).view(ROWS, COLUMNS)
     view = x[first_row::row_step, first_column::column_step]
     view = view.T if transposed else view
     code = f"x[{first_row}::{row_step}, {first_column}::{column_step}]{'.T' * transposed}"

@@ -2,10 +2,11 @@
 
 Single calls are timed one by one, the first is not counted (it pays for allocation and caches),
 and an accelerator is waited for before and after each call. A processor that is shared with
-another program shows in two ways: calls of the same work vary, or the process gets less processor
-time than wall time.
+another program shows in three ways: the process is interrupted often, it gets less processor time
+than wall time, or calls of the same work vary.
 """
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,13 +16,24 @@ from time import perf_counter, process_time
 import torch
 
 from course_utils import hardware, units
-from course_utils.arguments import count, positive
+from course_utils.arguments import count, function, positive
 
 MIN_SAMPLES = 5
 MAX_SAMPLES = 10_000
 STABLE = 1.5  # median over minimum above this: calls of the same work differ too much
 SHARE = 0.8  # processor time over wall time below this: something else had the core
-CLOCK_LIMIT = 20e-6  # seconds of measuring below which processor time cannot be read
+# Interruptions a second and thread. Seen on 2 cores: 7 to 27 alone, 80 to 105 beside one busy
+# process, for products of n = 32 to 1024 with 2 threads.
+INTERRUPTED = 50
+
+
+@dataclass(frozen=True)
+class Load:
+    """What the operating system counted while calls were timed."""
+
+    wall: float
+    processor: float
+    interruptions: int | None
 
 
 @dataclass(frozen=True)
@@ -87,7 +99,7 @@ def time(
     fn: Callable[[], object],
     *,
     budget: float = 0.5,
-    device: str | None = None,
+    device: str | torch.device | None = None,
     threads: int | None = None,
 ) -> Time:
     """Time single calls of `fn` for about `budget` seconds, after one call that is not counted.
@@ -98,16 +110,15 @@ def time(
     beside it. At least one call is timed, so the cost is at most the budget, the warm-up and one
     call. An error that `fn` raises reaches the caller unchanged.
     """
-    if not callable(fn):
-        raise TypeError(f"fn must be a function to call, as in time(lambda: x @ w); got {fn!r}")
+    function("fn", fn, "time(lambda: x @ w)")
     positive("budget", budget)
-    where = device or hardware.backend()
+    where = hardware.device_type(device)
     wait = _waiting(where)
     with _limited(threads) as used:
         fn()
         wait()
-        samples, busy = _sample(fn, wait, budget)
-    reason = _doubt(samples, busy, where)
+        samples, load = _sample(fn, wait, budget)
+    reason = _doubt(samples, load, where, used)
     return Time(tuple(samples), used, where, not reason, reason)
 
 
@@ -131,10 +142,10 @@ def _waiting(device: str) -> Callable[[], None]:
 
 def _sample(
     fn: Callable[[], object], wait: Callable[[], None], budget: float
-) -> tuple[list[float], float]:
-    """Seconds of each call, and processor time over wall time for all of them."""
+) -> tuple[list[float], Load]:
+    """Seconds of each call, and the load while they ran."""
     samples: list[float] = []
-    began, cpu_began = perf_counter(), process_time()
+    began, cpu_began, interrupted = perf_counter(), process_time(), _interruptions()
     while len(samples) < MAX_SAMPLES:
         start = perf_counter()
         fn()
@@ -142,16 +153,34 @@ def _sample(
         samples.append(perf_counter() - start)
         if perf_counter() - began + samples[-1] > budget:
             break
-    wall = perf_counter() - began
-    return samples, (process_time() - cpu_began) / wall if wall > CLOCK_LIMIT else 1.0
+    more = None if interrupted is None else _interruptions() - interrupted
+    return samples, Load(perf_counter() - began, process_time() - cpu_began, more)
 
 
-def _doubt(samples: list[float], busy: float, device: str) -> str:
+def _interruptions() -> int | None:
+    """How often another program took this process's core so far; None where nobody counts."""
+    if sys.platform == "win32":
+        return None
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
+
+
+def _doubt(samples: list[float], load: Load, device: str, threads: int) -> str:
     """Why these samples are not to be trusted, or '' if nothing speaks against them."""
-    if device == "cpu" and busy < SHARE:
-        return f"this process had the processor for only {busy:.0%} of the time"
+    if device == "cpu" and _readable(load) and load.processor < SHARE * load.wall:
+        had = load.processor / load.wall
+        return f"this process had the processor for only {had:.0%} of the time"
+    often = INTERRUPTED * load.wall * threads
+    if device == "cpu" and load.interruptions is not None and load.interruptions > max(3, often):
+        return "another program took the processor again and again"
     if len(samples) < MIN_SAMPLES:
         return f"only {len(samples)} call{'s' * (len(samples) > 1)} fitted into the budget"
     if median(samples) > STABLE * min(samples):
         return f"a typical call took {median(samples) / min(samples):.1f} times the fastest"
     return ""
+
+
+def _readable(load: Load) -> bool:
+    """Whether processor time is finer than what was measured (Windows counts in 1/64 s)."""
+    return load.wall > (0.2 if sys.platform == "win32" else 20e-6)

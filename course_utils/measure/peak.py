@@ -7,8 +7,9 @@ import torch
 
 from course_utils import hardware, units
 from course_utils.arguments import positive
-from course_utils.measure.clock import time
+from course_utils.measure.clock import Time, time
 from course_utils.predict import matmul_flops
+from course_utils.session import session
 
 SIZES = (64, 128, 256, 512, 1024, 2048, 4096, 8192)
 GROWTH = 12  # doubling n costs 8 times the work; the rest is safety
@@ -22,57 +23,68 @@ class Peak:
     kind: str
     source: str
     dtype: str
-    accumulate: str = "fp32"
     size: int | None = None
+    trusted: bool = True
+    reason: str = ""
 
     def __repr__(self) -> str:
-        return units.measured(
-            f"{units.rate(self.value, significant=3)} {self.dtype}, {self.source}"
-        )
+        doubt = "" if self.trusted else f" (unsure: {self.reason})"
+        rate = units.rate(self.value, significant=3)
+        return units.measured(f"{rate} {self.dtype}, {self.source}{doubt}")
 
 
 def peak(
-    device: str | None = None, dtype: torch.dtype = torch.float32, *, budget: float = 1.0
+    device: str | torch.device | None = None,
+    dtype: torch.dtype = torch.float32,
+    *,
+    budget: float = 1.0,
 ) -> Peak:
     """The peak rate of matrix products in float32, bfloat16 or float16 on this machine.
 
     Where the device's whole name is in the datasheet table, the promise (dense, fp32 accumulation;
-    TF32's figure when fp32 products are set to run as TF32). Elsewhere the best of square products
-    of growing size, as many as fit into `budget` seconds: a floor, since a better size may exist.
+    TF32's figure when fp32 products are set to run as TF32). Elsewhere the best product that was
+    ever measured in this kernel: see `best_matmul`.
     """
-    kind = hardware.dtype_name(dtype)
+    where, promised = hardware.device_type(device), hardware.promised(dtype)
     positive("budget", budget)
-    machine = hardware.machine()
-    where = device or machine.backend
-    if machine.promise and where == machine.backend:
-        kind = "tf32" if kind == "fp32" and _runs_as_tf32() else kind
-        promised = machine.promise.promised(kind)
-        if promised:
-            return Peak(promised, "promised", machine.promise.source, kind)
+    if promised and where == hardware.backend():
+        source = hardware.machine().promise.source
+        return Peak(promised, "promised", source, hardware.dtype_name(dtype))
     return best_matmul(where, dtype, budget=budget)
 
 
 def best_matmul(
-    device: str = "cpu", dtype: torch.dtype = torch.float32, *, budget: float = 1.0
+    device: str | torch.device | None = None,
+    dtype: torch.dtype = torch.float32,
+    *,
+    budget: float = 1.0,
 ) -> Peak:
-    """The fastest square product found in about `budget` seconds, smallest sizes first."""
+    """The fastest square product of random numbers found so far, after `budget` more seconds.
+
+    Sizes grow from 64 as far as the budget allows. What this kernel found earlier counts too: a
+    rate that was reached once can be reached. It is a floor, since a better size may exist.
+    """
+    where, name = hardware.device_type(device), hardware.dtype_name(dtype)
+    positive("budget", budget)
     began, found, cost = perf_counter(), [], 0.0
     for n in SIZES:
         if found and GROWTH * cost > budget - (perf_counter() - began):
             break
-        fastest = _fastest(n, dtype, device, budget / len(SIZES))
-        found.append((matmul_flops(n, n, n) / fastest, n))
-        cost = fastest * 2  # one warm-up and one timed call
-    rate, size = max(found)
-    source = f"measured here (n = {size}), no datasheet used"
-    return Peak(rate, "measured", source, hardware.dtype_name(dtype), size=size)
+        start = perf_counter()
+        found.append((n, _product(n, dtype, where, budget / len(SIZES))))
+        cost = max(0.0, perf_counter() - start - budget / len(SIZES))
+    best = max((_rate(name, n, took) for n, took in found), key=lambda peak: peak.value)
+    known = session.peaks.get((where, name), best)
+    session.peaks[where, name] = max(best, known, key=lambda peak: peak.value)
+    return session.peaks[where, name]
 
 
-def _fastest(n: int, dtype: torch.dtype, device: str, budget: float) -> float:
-    """Seconds of the fastest n×n product of random numbers."""
+def _product(n: int, dtype: torch.dtype, device: str, budget: float) -> Time:
     x, w = (torch.randn(n, n, device=device).to(dtype) for _ in range(2))
-    return time(lambda: x @ w, budget=budget, device=device).minimum
+    return time(lambda: x @ w, budget=budget, device=device)
 
 
-def _runs_as_tf32() -> bool:
-    return torch.cuda.is_available() and torch.get_float32_matmul_precision() != "highest"
+def _rate(name: str, n: int, took: Time) -> Peak:
+    source = f"measured here (n = {n})"
+    rate = matmul_flops(n, n, n) / took.value
+    return Peak(rate, "measured", source, name, n, took.trusted, took.reason)

@@ -3,8 +3,10 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from time import perf_counter
 
-from course_utils import units
-from course_utils.arguments import number, positive
+import torch
+
+from course_utils import hardware, units
+from course_utils.arguments import count, function, one_of, positive, shape, shown
 from course_utils.measure.clock import Time, time
 from course_utils.table import Table, table
 
@@ -68,10 +70,17 @@ class Sweep:
 
     def points(self, name: str) -> tuple[list[int], list[float]]:
         """Sizes and seconds (fastest call) of the series `name`, as far as it was reached."""
-        if name not in self.series:
-            raise KeyError(f"name must be one of {list(self.series)}, got {name!r}")
-        reached = {size: t for size, t in self.times.get(name, {}).items() if t is not None}
+        times = self.times.get(self._known(name), {})
+        reached = {size: t for size, t in times.items() if t is not None}
         return list(reached), [t.value for t in reached.values()]
+
+    def at(self, name: str, size: int) -> Time | None:
+        """The timing of the series `name` at `size`, None if it was not reached."""
+        one_of("size", size, self.sizes)
+        return self.times.get(self._known(name), {}).get(size)
+
+    def _known(self, name: str) -> str:
+        return one_of("name", name, self.series)
 
     def largest(self) -> int:
         """The largest size at which every series was measured."""
@@ -93,7 +102,7 @@ class Sweep:
         `value` turns a size and the seconds of its fastest call into the quantity, in `unit`, that
         is listed. What the budget did not reach, and what is not to be trusted, says so.
         """
-        names = tuple(only) or tuple(self.series)
+        names = tuple(self._known(name) for name in only) or tuple(self.series)
 
         def cell(name: str, size: int) -> str:
             found = self.times.get(name, {}).get(size)
@@ -112,7 +121,7 @@ def sweep(
     *,
     budget: float = 2.0,
     work: Callable[[int], float] = float,
-    device: str | None = None,
+    device: str | torch.device | None = None,
     threads: int | None = None,
 ) -> Sweep:
     """Prepare timings of each series at each size, smallest first, in about `budget` seconds.
@@ -124,8 +133,14 @@ def sweep(
     those of `time`. Nothing runs until the result is iterated.
     """
     if not isinstance(series, Mapping) or not series or not all(map(callable, series.values())):
-        raise TypeError(f"series must map names to functions of a size, got {series!r}")
-    checked = [int(number(f"sizes[{i}]", s, above=0, whole=True)) for i, s in enumerate(sizes)]
+        raise TypeError(f"series must map names to functions of a size, got {shown(series)}")
+    checked = [count(f"sizes[{i}]", size) for i, size in enumerate(shape("sizes", sizes))]
     if not checked or sorted(set(checked)) != checked:
-        raise ValueError(f"sizes must grow from one to the next, got {list(sizes)!r}")
-    return Sweep(series, checked, positive("budget", budget), work, device=device, threads=threads)
+        raise ValueError(f"sizes must grow from one to the next, got {shown(sizes)}")
+    function("work", work, "work=lambda n: n**3")
+    for size in checked:
+        positive(f"work({size})", work(size))
+    options = {"device": hardware.device_type(device), "threads": threads}
+    if threads is not None:
+        count("threads", threads)
+    return Sweep(series, checked, positive("budget", budget), work, **options)
