@@ -44,6 +44,6 @@ $(READY): requirements.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python is too old: the course needs 3.11 or newer, this is $$($(PYTHON) -V 2>&1). Name a newer one: make PYTHON=..."; exit 1; }
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "Python's venv is missing: install it (Debian, Ubuntu: apt install python3-venv)."; exit 1; }
 	@echo "Installing the course into .venv: this takes some minutes, once."
-	@$(PYTHON) -m venv .venv
+	@.venv/bin/python -c pass 2>/dev/null || $(PYTHON) -m venv --clear .venv
 	@.venv/bin/python -m pip install -qq --disable-pip-version-check -r requirements.txt
 	@touch $@

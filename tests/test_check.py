@@ -76,7 +76,8 @@ CASES = {
     "01.3": (
         [VIEWS],
         [({**VIEWS, "x.T": "copy"}, "9 of 10"), ({**VIEWS, "x.T": "both"}, "'view' or 'copy'"),
-         ({**VIEWS, "x.T": None}, "9 of 10 answered"), ({"x.T": "view"}, "missing"), (dict.fromkeys(VIEWS, "view"), "5 of 10"),
+         ({**VIEWS, "x.T": None}, "9 of 10 answered"), ({"x.T": "view"}, "missing"),
+         (dict.fromkeys(VIEWS, "view"), "5 of 10"),
          (["view"], "dict")],
     ),
     "01.4": (
