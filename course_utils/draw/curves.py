@@ -45,7 +45,14 @@ def curves(
         ax.set_title(text("title", title))
         _label_ticks(ax, sizes, unit)
         ax.grid(True, which="major")
-        ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
+        handles, labels = ax.get_legend_handles_labels()
+        order = sorted(range(len(labels)), key=lambda i: labels[i] == "unsure")
+        ax.legend(
+            [handles[i] for i in order],
+            [labels[i] for i in order],
+            loc="center left",
+            bbox_to_anchor=(1.01, 0.5),
+        )
     names = ", ".join(series)
     return Picture(figure, f"Line chart, both axes logarithmic: {y} over {x}. Lines: {names}.")
 

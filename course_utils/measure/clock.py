@@ -24,7 +24,8 @@ STABLE = 1.5  # median over minimum above this: calls of the same work differ to
 SHARE = 0.8  # processor time over wall time below this: something else had the core
 # Interruptions a second and thread. Seen on 2 cores: 7 to 27 alone, 80 to 105 beside one busy
 # process, for products of n = 32 to 1024 with 2 threads.
-INTERRUPTED = 50
+INTERRUPTED = 60
+FEW = 5  # interruptions of a short measurement that prove nothing
 
 
 @dataclass(frozen=True)
@@ -172,7 +173,7 @@ def _doubt(samples: list[float], load: Load, device: str, threads: int) -> str:
         had = load.processor / load.wall
         return f"this process had the processor for only {had:.0%} of the time"
     often = INTERRUPTED * load.wall * threads
-    if device == "cpu" and load.interruptions is not None and load.interruptions > max(3, often):
+    if device == "cpu" and load.interruptions is not None and load.interruptions > max(FEW, often):
         return "another program took the processor again and again"
     if len(samples) < MIN_SAMPLES:
         return f"only {len(samples)} call{'s' * (len(samples) > 1)} fitted into the budget"
