@@ -1,7 +1,23 @@
 """The instruments: what this machine really does. They observe; they never draw or judge."""
 
 from course_utils.measure.clock import Ratio, Time, time
+from course_utils.measure.flops import Flops, UncountedOperation, flops
+from course_utils.measure.memory import Memory, memory
 from course_utils.measure.peak import Peak, best_matmul, peak
 from course_utils.measure.sweep import Sweep, sweep
 
-__all__ = ["Peak", "Ratio", "Sweep", "Time", "best_matmul", "peak", "sweep", "time"]
+__all__ = [
+    "Flops",
+    "Memory",
+    "Peak",
+    "Ratio",
+    "Sweep",
+    "Time",
+    "UncountedOperation",
+    "best_matmul",
+    "flops",
+    "memory",
+    "peak",
+    "sweep",
+    "time",
+]

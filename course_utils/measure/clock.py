@@ -17,6 +17,7 @@ import torch
 
 from course_utils import hardware, units
 from course_utils.arguments import count, function, positive
+from course_utils.measure.guard import alone
 
 MIN_SAMPLES = 5
 MAX_SAMPLES = 10_000
@@ -39,13 +40,17 @@ class Load:
 
 @dataclass(frozen=True)
 class Time:
-    """Seconds of single calls in the order they ran; the warm-up call is not among them."""
+    """Seconds of single calls in the order they ran; the warm-up call is not among them.
+
+    Only when that call alone took the whole budget it is the one sample, and `warm` is False.
+    """
 
     samples: tuple[float, ...]
     threads: int
     device: str
     trusted: bool
     reason: str
+    warm: bool = True
     unit: str = "s"
 
     @property
@@ -108,17 +113,22 @@ def time(
     `device` names where `fn` computes ('cpu', 'cuda', 'mps'); by default the accelerator if the
     machine has one, which is then waited for before and after each call. `threads` limits
     PyTorch's processor threads during the calls; one thread is hardly disturbed by a busy core
-    beside it. At least one call is timed, so the cost is at most the budget, the warm-up and one
-    call. An error that `fn` raises reaches the caller unchanged.
+    beside it. The warm-up counts against the budget, so that the cost is at most the
+    budget and one call. An error that `fn` raises reaches the caller unchanged.
     """
     function("fn", fn, "time(lambda: x @ w)")
     positive("budget", budget)
     where = hardware.device_type(device)
     wait = _waiting(where)
-    with _limited(threads) as used:
+    with alone("time"), _limited(threads) as used:
+        wait()
+        start = perf_counter()
         fn()
         wait()
-        samples, load = _sample(fn, wait, budget)
+        cold = perf_counter() - start
+        if cold >= budget:
+            return Time((cold,), used, where, False, "one cold call took the whole budget", False)
+        samples, load = _sample(fn, wait, budget - cold)
     reason = _doubt(samples, load, where, used)
     return Time(tuple(samples), used, where, not reason, reason)
 
