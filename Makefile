@@ -9,7 +9,7 @@ READY := .venv/ready
 COURSE := .venv/bin/python -m course_utils.workshop
 NBVAL := --nbval --nbval-current-env --nbval-sanitize-with tests/nbval.cfg --nbval-cell-timeout=120
 
-.PHONY: help lab slides test execute format reset student
+.PHONY: help lab slides test bench execute format reset student
 
 help: ## list these commands
 	@sed -n 's/^\([a-z]*\):.*## /make \1|/p' Makefile | awk -F'|' '{ printf "%-14s%s\n", $$1, $$2 }'
@@ -37,6 +37,9 @@ test: $(READY) ## run every test: style, package, notebooks, browser
 	.venv/bin/python -m pytest tests --ignore=tests/browser
 	.venv/bin/python -m pytest -p tests.nbval_budget $(NBVAL) notebooks
 	.venv/bin/python -m pytest tests/browser
+
+bench: $(READY) ## set the instruments beside torch's own and other packages  (90 s; leave the machine alone)
+	@.venv/bin/python -m tests.bench
 
 # The stamp is newer than both files: nothing to install.
 $(READY): requirements.txt pyproject.toml

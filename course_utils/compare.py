@@ -3,12 +3,14 @@
 A whole number is a count and exact; a float depends on the machine and carries the ≈ mark.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
 from numbers import Integral, Real
 
 from course_utils import units
 from course_utils.arguments import number, one_of, positive, shown, text
+from course_utils.reasons import reason as bound_reason
 from course_utils.session import session
 from course_utils.table import Table, table
 
@@ -44,6 +46,7 @@ class Comparison:
     reason: str = ""
     above: str = ""
     below: str = ""
+    near: str = ""
     remark: str = ""
 
     @property
@@ -114,7 +117,8 @@ class Comparison:
         if self.ratio < 1 / CLOSE:
             return f"{came}. {self.below}".strip(". ") + "."
         off = abs(self.ratio - 1)
-        return f"the arithmetic and the measurement agree within {max(off, 0.001):.1%}."
+        agree = f"the arithmetic and the measurement agree within {max(off, 0.001):.1%}"
+        return f"{agree}. {self.near}".strip()
 
     def as_table(self) -> Table:
         """The comparison as one row."""
@@ -141,6 +145,7 @@ class Compare:
         guess: object = None,
         predicted: object = ABSENT,
         measured: object = ABSENT,
+        bounds: Mapping[str, object] | None = None,
         **reasons: str,
     ) -> Comparison:
         """Set `guess`, `predicted` and `measured` side by side and keep them in the ledger.
@@ -148,9 +153,10 @@ class Compare:
         Both may be a number or an instrument's result (with `.value`, `.trusted`, `.reason`).
         `unit` is one of B, FLOPs, FLOP/s, B/s, s, or a noun such as 'days'. `above` and `below` are
         the chapter's likely reasons, as sentences, for a measurement well above or below the
-        arithmetic. A guess that is not a number counts as none, and a remark says so. Raises
-        TypeError or ValueError when `predicted` or `measured` is neither None nor a finite number
-        of at least 0.
+        arithmetic; `bounds` (flops, nbytes, limits) lets the measurements choose the reason
+        instead: see `course_utils.reasons`. A guess that is not a number counts as none, and a
+        remark says so. Raises TypeError or ValueError when `predicted` or `measured` is neither
+        None nor a finite number of at least 0.
         """
         for name, reason in reasons.items():
             one_of("argument", name, ("above", "below"))
@@ -159,6 +165,8 @@ class Compare:
         names = (text("id", id), text("what", what), unit)
         values = (_guess(guess), _value("predicted", predicted), _value("measured", measured))
         trust = _trust(predicted, measured)
+        if bounds and isinstance(values[2], Real):
+            reasons = dict.fromkeys(("above", "below", "near"), bound_reason(values[2], **bounds))
         remark = _remark(guess, values[0])
         row = Comparison(*names, *values, *trust, **reasons, remark=remark)
         session.ledger[row.id] = row

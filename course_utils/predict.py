@@ -5,9 +5,9 @@ times and days are floats.
 """
 
 from dataclasses import dataclass
-from math import prod
+from math import ceil, prod
 
-from course_utils.arguments import choice, count, number, one_of, positive, shape, share
+from course_utils.arguments import choice, count, number, one_of, positive, shape, share, text
 
 SECONDS_PER_DAY = 24 * 60 * 60
 
@@ -120,3 +120,33 @@ def largest_model(
 def seconds(work: float, rate: float) -> float:
     """Seconds that `work` (FLOPs or bytes) takes at `rate` (FLOP/s or B/s)."""
     return number("work", work, at_least=0) / positive("rate", rate)
+
+
+def ceil_to_whole(value: float) -> int:
+    """The smallest whole number that is at least `value`."""
+    return ceil(number("value", value))
+
+
+def einsum_flops(equation: str, **sizes: int) -> int:
+    """FLOPs of an einsum of two operands: 2 × the sizes of all its indices, each counted once.
+
+    `sizes` gives each index its size, as in einsum_flops("bd,dk->bk", b=2, d=3, k=4).
+    """
+    indices = dict.fromkeys(c for c in text("equation", equation) if c.isalpha())
+    missing = [name for name in indices if name not in sizes]
+    if missing:
+        raise ValueError(f"sizes must name every index of {equation!r}, {missing[0]} is missing")
+    return 2 * prod(count(name, sizes[name]) for name in indices)
+
+
+def intensity(flops: float, nbytes: float) -> float:
+    """Arithmetic intensity: FLOPs for each byte that is moved to and from memory."""
+    return number("flops", flops, at_least=0) / positive("nbytes", nbytes)
+
+
+def roofline_seconds(flops: float, nbytes: float, *, peak: float, bandwidth: float) -> float:
+    """Seconds by the roofline: the longer of computing and moving, taken to overlap fully.
+
+    Source: Williams, Waterman, Patterson 2009, "Roofline: an insightful visual performance model".
+    """
+    return max(seconds(flops, peak), seconds(nbytes, bandwidth))

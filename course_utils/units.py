@@ -53,8 +53,12 @@ def size(value: float, *, binary: bool = False, significant: int = 4) -> str:
 
 
 def flops(value: float, *, significant: int = 4) -> str:
-    """A count of floating-point operations: flops(8.8e12) is '8.8 TFLOPs'. A count, not a rate."""
-    number("value", value, at_least=0)
+    """A count of floating-point operations: flops(8.8e12) is '8.8 TFLOPs'. A count, not a rate.
+
+    Whole counts below ten million are written out: '262,144 FLOPs'.
+    """
+    if number("value", value, at_least=0) < 1e7 and value == int(value):
+        return f"{int(value):,} FLOPs"
     return _prefixed(value, "FLOPs", 1000, _DECIMAL[:6], significant)
 
 

@@ -35,6 +35,21 @@ def future(T):
     return torch.ones(T, T).triu().bool()
 
 
+def accumulated(model, x, y, parts, scale=None):
+    for a, b in zip(x.chunk(parts), y.chunk(parts), strict=True):
+        ((model(a) - b).square().mean() / (scale or parts)).backward()
+
+
+def slopes(loss, w, step=1e-5):
+    found = torch.zeros_like(w)
+    for i in range(len(w)):
+        move = torch.zeros_like(w)
+        move[i] = step
+        found[i] = (loss(w + move) - loss(w - move)) / (2 * step)
+    return found
+
+
+EINSUMS = check.ex04.EINSUMS
 VIEWS = {name: kind for name, kind in check.ex01.KINDS.items()}
 
 # For each exercise: right answers, and wrong ones with a word of the reply that each must get.
@@ -102,6 +117,52 @@ CASES = {
          (lambda x: x.clone()[0], "the row first"), (lambda x: x[1].clone(), "values"),
          (lambda x: x[:1].clone(), "shape (8,)"), (lambda x: x[0].to("meta"), "meta"),
          (lambda x: x.zero_()[0].clone(), "changed x"), (lambda x: 1 / 0, "ZeroDivisionError")],
+    ),
+    "04.1": (
+        [check.ex04.EINSUMS],
+        [({**EINSUMS, "bd,d->b": 256}, "two FLOPs"), ({**EINSUMS, "bd,d->b": 128}, "batch"),
+         ({**EINSUMS, "bd,d->b": None}, "still open"), ({**EINSUMS, "bd,d->b": "x"}, "number"),
+         ({**EINSUMS, "bqd,bkd->bqk": 33554433}, "bqd,bkd->bqk"), ([1, 2, 3], "dict")],
+    ),
+    "04.2": (
+        [887],
+        [(886, "round up"), (886.12, "whole number"), (295.37, "which n"),
+         (1772.2, "2 bytes"), (590.75, "three matrices"), (443.06, "is two"), (100, "too small")],
+    ),
+    "04.3": (
+        [0.3434, 6 * 7e9 * 4_194_304 / (8.1 * 64 * 989.5e12)],
+        [(34.34, "percentage"), (21.98, "64 GPUs"), (0.11447, "forward"), (0.1717, "sparsity"),
+         (2.7816, "seconds"), (2.912, "upside down")],
+    ),
+    "04.4": (
+        [{"warm-up", "repeats", "synchronise", "random data"},
+         ["Warm-up ", "repeats", "synchronise", "random data"]],
+        [({"warm-up"}, "1 of 4"), ({"more threads", "warm-up"}, "does not mend"),
+         (set(), "0 of 4"), ({1, 2}, "in words")],
+    ),
+    "05.1": (
+        [lambda h1, g: h1.T @ g, lambda h1, g: torch.einsum("bd,bk->dk", h1, g)],
+        [(lambda h1, g: g.T @ h1, "transposed"), (lambda h1, g: h1.T @ g / len(g), "divided by B"),
+         (lambda h1, g: h1, "shape"), (lambda h1, g: (h1.T @ g).abs(), "values are not"),
+         (lambda h1, g: 3, "a tensor is expected"), (lambda h1: h1, "TypeError")],
+    ),
+    "05.2": (
+        [65536],
+        [(131072, "h1's gradient"), (262144, "both layers"), (196608, "w1 is frozen"),
+         (32768, "two FLOPs"), (393216, "counted too"), (1, "too small")],
+    ),
+    "05.3": (
+        [accumulated],
+        [(lambda m, x, y, parts: None, "no gradient"),
+         (lambda m, x, y, parts: accumulated(m, x, y, parts, scale=1), "times too large"),
+         (lambda m, x, y, parts: m(x).sum().backward(), "differs"),
+         (lambda m, x, y, parts: accumulated(m, x[:3], y[:3], 1), "differs")],
+    ),
+    "05.4": (
+        [slopes],
+        [(lambda loss, w: 2 * slopes(loss, w), "twice"), (lambda loss, w: None, "a tensor of w"),
+         (lambda loss, w: slopes(loss, w, step=0.3), "close"), (lambda loss, w: w * 7, "not those"),
+         (lambda loss, w: slopes(loss, w.mul_(1.5)), "w is changed")],
     ),
 }  # fmt: skip
 RIGHT = [(id, answer) for id, (right, _) in CASES.items() for answer in right]
@@ -173,7 +234,7 @@ def test_hints_come_one_at_a_time_and_end(id):
 
 
 ANSWERS = {"00.1": "0.7996", "00.2": "1638", "00.3": "25.28", "00.4": "80e9", "01.2": "170",
-           "01.1": "(2, 48, 8)"}  # fmt: skip
+           "01.1": "(2, 48, 8)", "04.2": "887", "04.3": "0.343", "05.2": "65536"}  # fmt: skip
 
 
 @pytest.mark.parametrize(("id", "answer"), ANSWERS.items())

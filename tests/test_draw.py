@@ -209,3 +209,52 @@ def test_a_plan_says_what_fits():
     )
     assert "all 8 GB, does not fit, part 1 GB, fits; the device has 2 GB" in picture.text
     assert {"8 GB: does not fit", "1 GB: fits"} <= set(texts(picture))
+
+
+def test_a_graph_leads_from_the_result_to_the_leaves():
+    w, b = torch.ones(3, requires_grad=True), torch.ones(1, requires_grad=True)
+    picture = draw.graph((w * 2).sum() + b, "g", w=w, b=b)
+    assert {"Add", "Sum", "Mul", "w", "b"} <= set(texts(picture))
+    assert "Add hands gradients to Sum, b." in picture.text
+    assert "Mul hands gradients to w." in picture.text
+
+
+def test_a_leaf_used_twice_is_drawn_once():
+    w = torch.ones(3, requires_grad=True)
+    assert texts(draw.graph((w * w).sum(), w=w)).count("w") == 1
+
+
+@pytest.mark.parametrize("y", [torch.ones(2), 3, torch.ones(2, requires_grad=True)])
+def test_what_has_no_graph_is_refused(y):
+    with pytest.raises(ValueError, match="y must be a tensor with a graph"):
+        draw.graph(y)
+
+
+def test_a_graph_too_large_to_read_is_refused():
+    y = torch.ones(1, requires_grad=True)
+    for _ in range(30):
+        y = y + 1
+    with pytest.raises(ValueError, match="at most 24 nodes"):
+        draw.graph(y)
+
+
+def test_a_roofline_bends_at_the_ridge():
+    picture = draw.roofline({"m": (100.0, 10.0)}, {"add": (0.1, 1.0)}, title="t", live=False)
+    (ax,) = picture.figure.axes
+    roof, ridge, point = ax.lines
+    rates = dict(zip(roof.get_xdata(), roof.get_ydata(), strict=True))
+    assert all(abs(rate - min(100, 10 * x)) < 1e-9 for x, rate in rates.items())
+    assert (ridge.get_xdata()[0], ridge.get_ydata()[0]) == (10.0, 100.0)
+    assert (point.get_xdata()[0], point.get_ydata()[0]) == (0.1, 1.0)
+    assert "m: 100 FLOP/s, ridge at 10 FLOPs a byte" in picture.text
+    assert "100" not in draw.roofline({"m": (100.0, 10.0)}, title="t").text
+
+
+@pytest.mark.parametrize(
+    ("roofs", "message"),
+    [({}, "at least one machine"), (3, "roofs must map"), ({"m": (0, 1)}, r"roofs\['m'\]\[0\]"),
+     ({"m": (1, float("nan"))}, r"roofs\['m'\]\[1\]")],
+)  # fmt: skip
+def test_bad_roofs_are_named(roofs, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        draw.roofline(roofs, title="t")

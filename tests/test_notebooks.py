@@ -212,7 +212,7 @@ def test_every_guess_is_predicted_and_measured_somewhere(path):
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "compare"
     ]
     given = [{keyword.arg for keyword in call.keywords} for call in calls]
-    assert all("predicted" in keys for keys in given)
+    assert all(keys & {"predicted", "measured"} for keys in given)
     assert sum("measured" in keys for keys in given) >= 3
 
 

@@ -22,7 +22,8 @@ MAY_USE = {
     "hardware": set(),
     "predict": set(),
     "measure": {"hardware", "predict"},
-    "compare": set(),
+    "reasons": set(),
+    "compare": {"reasons"},
     "draw": {"measure"},
     "explore": {"predict", "hardware", "draw"},
     "check": {"predict", "hardware", "measure", "compare", "draw"},
@@ -87,7 +88,7 @@ def public():
         course_utils.hardware,
         course_utils.measure,
     ]
-    modules += [course_utils.draw, course_utils.explore]
+    modules += [course_utils.draw, course_utils.explore, course_utils.reasons]
     for module in modules:
         for name, member in inspect.getmembers(module, inspect.isfunction):
             if not name.startswith("_") and member.__module__.startswith("course_utils"):

@@ -142,3 +142,35 @@ def test_bad_values_say_what_was_expected(call, message):
 def test_predict_never_touches_torch_or_a_clock():
     source = inspect.getsource(predict)
     assert "import torch" not in source and "import time" not in source
+
+
+def test_einsum_flops_count_every_index_once():
+    assert predict.einsum_flops("bqd,bkd->bqk", b=4, q=8, k=16, d=32) == 2 * 4 * 8 * 16 * 32
+    assert predict.einsum_flops("bd, dk -> bk", b=2, d=3, k=5) == predict.matmul_flops(2, 3, 5)
+    with pytest.raises(ValueError, match="sizes must name every index .* k is missing"):
+        predict.einsum_flops("bd,dk->bk", b=2, d=3)
+
+
+def test_the_roofline_of_an_h100():
+    ridge = predict.intensity(989.5e12, 3350e9)
+    assert round(ridge, 1) == 295.4
+    assert predict.ceil_to_whole(3 * ridge) == 887
+    for n, limit in ((800, "memory"), (1000, "arithmetic")):
+        flops, nbytes = 2 * n**3, 3 * n * n * 2
+        seconds = predict.roofline_seconds(flops, nbytes, peak=989.5e12, bandwidth=3350e9)
+        assert seconds == (nbytes / 3350e9 if limit == "memory" else flops / 989.5e12)
+
+
+def test_the_rtx_3070_example():
+    rate = predict.matmul_flops(16384, 32768, 8192) / 1.2285
+    assert round(rate / 1e12, 2) == 7.16 and round(rate / 20.31e12, 4) == 0.3525
+    assert round(predict.matmul_flops(16384, 32768, 8192) / 0.42 / 20.31e12, 2) == 1.03
+
+
+def test_gpt2_small_over_the_rule():
+    products = 12 * 12 * 768**2 + 50257 * 768
+    parameters = products + 1024 * 768 + 12 * 13 * 768 + 2 * 768
+    attention = 3 * 4 * 1024 * 768 * 12
+    assert parameters == 124_439_808
+    assert round((6 * products + attention) / (6 * parameters), 3) == 1.144
+    assert round((6 * products + attention * 3.5 / 3) / (6 * parameters), 3) == 1.170

@@ -6,7 +6,20 @@ drawn, which serves as alternative text and is what the tests compare.
 
 from course_utils.draw.cost import bars, plan, stacked
 from course_utils.draw.curves import curves, live
+from course_utils.draw.graph import graph
 from course_utils.draw.picture import Picture
+from course_utils.draw.roofline import roofline
 from course_utils.draw.storage import mask, storage
 
-__all__ = ["Picture", "bars", "curves", "live", "mask", "plan", "stacked", "storage"]
+__all__ = [
+    "Picture",
+    "bars",
+    "curves",
+    "graph",
+    "live",
+    "mask",
+    "plan",
+    "roofline",
+    "stacked",
+    "storage",
+]

@@ -2,20 +2,25 @@
 
 from course_utils.measure.clock import Ratio, Time, time
 from course_utils.measure.flops import Flops, UncountedOperation, flops
+from course_utils.measure.limits import Bandwidth, Limits, bandwidth, limits
 from course_utils.measure.memory import Memory, memory
 from course_utils.measure.peak import Peak, best_matmul, peak
 from course_utils.measure.sweep import Sweep, sweep
 
 __all__ = [
+    "Bandwidth",
     "Flops",
+    "Limits",
     "Memory",
     "Peak",
     "Ratio",
     "Sweep",
     "Time",
     "UncountedOperation",
+    "bandwidth",
     "best_matmul",
     "flops",
+    "limits",
     "memory",
     "peak",
     "sweep",

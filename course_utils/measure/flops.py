@@ -16,16 +16,16 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from course_utils.arguments import function
-from course_utils.measure.formulas import FORMULAS, as_matrix_product
+from course_utils.measure.formulas import FORMULAS, UNCOUNTED, as_matrix_product
 from course_utils.measure.guard import alone
 from course_utils.table import Table, table
 
+# Names of operations that multiply matrices or factor them; those with a formula are counted.
 PRODUCT = re.compile(
-    r"(^|_)(b?mm|mv|matmul|v?dot|addr|gemm|linear|convolution\w*|conv\w*|rnn\w*|lstm\w*|gru\w*"
-    r"|attention\w*|trilinear|cdist\w*|lstsq|solve\w*|inv\w*|qr|svd|eigh?|cholesky\w*|lu\w*)(_|$)"
+    r"(^|_)(\w*mm|\w*mv|matmul|v?dot|addr|linear|conv(?!ert)\w*|rnn\w*|lstm\w*|gru\w*"
+    r"|attention\w*|trilinear|kron|[cp]dist\w*|euclidean_dist|lstsq|solve\w*|inv|pinv|det|slogdet"
+    r"|matrix_exp|qr|svd|eigh?|eigvalsh?|cholesky\w*|lu|ldl\w*|geqrf|or[gm]qr|householder\w*)(_|$)"
 )
-NOT_A_PRODUCT = re.compile(r"upsample|upsampling|conv_tbc_shape|_linear_bias_grad|leaky")
-
 
 # Questions about a tensor that is not a plain one (a fake tensor's device): nothing to count.
 _QUERIES = {
@@ -88,9 +88,9 @@ def flops(fn: Callable[[], object]) -> Flops:
 
     Works for tensors on any device, and for meta and fake tensors, where nothing is computed.
     Conventions: causal attention counts in full; attention's backward counts what its kernel does
-    (2.5 × forward with flash, which recomputes; 2 × in the plain form); an outer product is a
-    matrix product with inner size 1. Raises `UncountedOperation` for a product without a formula;
-    an error that `fn` raises reaches the caller unchanged.
+    (2.5 × forward with flash, which recomputes; 2 × in the plain form); outer and dot products are
+    matrix products with inner or outer size 1. Raises `UncountedOperation` for a product without
+    a formula; an error that `fn` raises reaches the caller unchanged.
     """
     function("fn", fn, "flops(lambda: x @ w)")
     counter = _Counter()
@@ -119,11 +119,8 @@ class _Counter(TorchDispatchMode):
                 parts = func.decompose(*args, **kwargs)
             if parts is not NotImplemented:
                 return parts
-            if PRODUCT.search(name) and not NOT_A_PRODUCT.search(name):
-                raise UncountedOperation(
-                    f"{name} is a product without a FLOP formula; write the computation with "
-                    "@, einsum, linear, conv or scaled_dot_product_attention"
-                )
+            if PRODUCT.search(name):
+                raise UncountedOperation(_without_formula(name))
         out = func(*args, **kwargs)
         if formula is not None:
             count = formula(*args, **kwargs, out_val=out)
@@ -137,8 +134,17 @@ class _MatrixProducts(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable, types: object, args: tuple = (), kwargs: dict | None = None
     ) -> object:
-        rewritten = None if kwargs else as_matrix_product(func, args)
+        if func in UNCOUNTED:
+            raise UncountedOperation(_without_formula(func.__name__))
+        rewritten = as_matrix_product(func, args, kwargs or {})
         return func(*args, **(kwargs or {})) if rewritten is None else rewritten()
+
+
+def _without_formula(name: str) -> str:
+    return (
+        f"{name} is a product without a FLOP formula; write the computation with "
+        "@, einsum, linear, conv or scaled_dot_product_attention"
+    )
 
 
 def _in_backward() -> bool:

@@ -4,10 +4,16 @@ Each formula gets the operation's arguments and its result as `out_val`, as torc
 """
 
 from collections.abc import Callable
-from math import prod
 
 import torch
-from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sdpa_flop_count
+from torch.utils.flop_counter import (
+    conv_flop_count,
+    flop_registry,
+    sdpa_backward_flop_count,
+    sdpa_flop_count,
+)
+
+from course_utils.measure.einsum import as_products
 
 aten = torch.ops.aten
 
@@ -37,11 +43,19 @@ def _attention_backward(
     return sdpa_backward_flop_count(grad.shape, q.shape, k.shape, v.shape)
 
 
+def _convolution_backward(
+    grad: torch.Tensor, x: torch.Tensor, w: torch.Tensor, *rest: object, **_: object
+) -> int:
+    """As many as forward for each gradient asked for; torch's own formula ignores the groups."""
+    *_, transposed, _padding, _groups, (for_x, for_w, _for_bias) = rest
+    return (for_x + for_w) * conv_flop_count(x.shape, w.shape, grad.shape, transposed)
+
+
 FORMULAS: dict[object, Callable[..., int]] = {
     **flop_registry,
     aten.mv: _mv,
     aten.dot: _dot,
-    aten.vdot: _dot,
+    aten.convolution_backward: _convolution_backward,
     aten.addmm_: _add_products,
     aten.addbmm: _add_products,
     aten.addbmm_: _add_products,
@@ -51,74 +65,54 @@ FORMULAS: dict[object, Callable[..., int]] = {
     aten._scaled_dot_product_attention_math_for_mps: _attention,
 }
 
+# Made of elementwise operations, so that the products in them cannot be told from others.
+UNCOUNTED = {torch.kron, torch.Tensor.kron, torch.linalg.vecdot}
+
 _OUTER = (torch.outer, torch.ger, torch.Tensor.outer, torch.Tensor.ger)
+_DOT = (torch.dot, torch.inner, torch.Tensor.dot, torch.Tensor.inner)
 _MATMUL = (
     torch.matmul,
     torch.mv,
+    torch.linalg.matmul,
     torch.Tensor.matmul,
     torch.Tensor.mv,
     torch.Tensor.__matmul__,
     torch.Tensor.__rmatmul__,
 )
+_NAMES = ("input", "weight", "bias", "other", "vec", "vec2", "mat2", "tensor")  # in their order
 
 
-def as_matrix_product(func: Callable, args: tuple) -> Callable[[], torch.Tensor] | None:
+def as_matrix_product(
+    func: Callable, args: tuple, named: dict[str, object]
+) -> Callable[[], torch.Tensor] | None:
     """The call as a product of matrices if a vector takes part or nothing is summed, else None.
 
     Outer products and the gradient of a matrix-vector product run as elementwise multiplications,
     which no counter can tell from others; as matrix products of the same numbers they are counted.
     """
-    if func in _OUTER and len(args) == 2:
-        return lambda: args[0][:, None] @ args[1][None, :]
-    if func in _MATMUL and len(args) == 2:
-        left, right = reversed(args) if func is torch.Tensor.__rmatmul__ else args
-        return _vector_product(left, right)
+    if not set(named) <= set(_NAMES):
+        return None
+    args = (*args, *(named[name] for name in _NAMES if name in named))
     if func is torch.nn.functional.linear and args[0].dim() == 1:
         return lambda: func(args[0][None, :], *args[1:])[0]
-    if func is torch.einsum and args and isinstance(args[0], str):
+    if func is torch.einsum and isinstance(args[0], str):
         operands = args[1] if isinstance(args[1], (list, tuple)) else args[1:]
-        return _outer_einsum(args[0].replace(" ", ""), operands)
+        return as_products(args[0], operands)
+    if len(args) != 2:
+        return None
+    left, right = reversed(args) if func is torch.Tensor.__rmatmul__ else args
+    if func in _OUTER:
+        return lambda: left[:, None] @ right[None, :]
+    if func in _MATMUL or (func in _DOT and left.dim() == right.dim() == 1):
+        return _vector_product(left, right)
     return None
 
 
 def _vector_product(left: torch.Tensor, right: torch.Tensor) -> Callable[[], torch.Tensor] | None:
+    if left.dim() == right.dim() == 1:
+        return lambda: (left[None, :] @ right[:, None])[0, 0]
     if left.dim() >= 2 and right.dim() == 1:
         return lambda: (left @ right[:, None])[..., 0]
     if left.dim() == 1 and right.dim() >= 2:
         return lambda: (left[None, :] @ right)[..., 0, :]
     return None
-
-
-def _outer_einsum(equation: str, operands: tuple) -> Callable[[], torch.Tensor] | None:
-    """An einsum of two operands that sums over nothing, as (batch, left, 1) @ (batch, 1, right)."""
-    inputs, arrow, out = equation.partition("->")
-    names = inputs.split(",")
-    if len(operands) != 2 or not arrow or "." in equation or set("".join(names)) - set(out):
-        return None
-    left, right = names
-    if any(len(set(part)) < len(part) for part in names):  # a diagonal: torch's own business
-        return None
-    batch = [i for i in left if i in right]
-    rows, columns = [i for i in left if i not in right], [i for i in right if i not in left]
-    if not rows or not columns:  # elementwise, possibly broadcast
-        return None
-    sizes = dict(zip(left, operands[0].shape, strict=True))
-    sizes |= dict(zip(right, operands[1].shape, strict=True))
-
-    def product() -> torch.Tensor:
-        a = _grouped(operands[0], left, batch, rows, sizes)
-        b = _grouped(operands[1], right, batch, columns, sizes)
-        made = a[:, :, None] @ b[:, None, :]
-        order = [*batch, *rows, *columns]
-        shaped = made.reshape([sizes[i] for i in order])
-        return shaped.permute([order.index(i) for i in out])
-
-    return product
-
-
-def _grouped(
-    x: torch.Tensor, names: str, batch: list[str], rest: list[str], sizes: dict[str, int]
-) -> torch.Tensor:
-    """`x` as (all batch indices, all other indices)."""
-    ordered = x.permute([names.index(i) for i in [*batch, *rest]])
-    return ordered.reshape(prod(sizes[i] for i in batch), prod(sizes[i] for i in rest))

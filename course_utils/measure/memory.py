@@ -105,7 +105,7 @@ class _cuda_peak:
 
 
 def _report(tracker: StorageTracker, cuda: _cuda_peak) -> Memory:
-    parts = dict(tracker.at_peak)
+    parts = tracker.at_peak()
     if cuda.extra is not None and tracker.device == "cuda":
         parts["temporaries"] += max(0, cuda.extra - sum(parts.values()))
-    return Memory(**parts, largest=dict(tracker.largest), timeline=tuple(tracker.events))
+    return Memory(**parts, largest=tracker.largest(), timeline=tuple(tracker.events))

@@ -2,9 +2,11 @@
 
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
+from operator import attrgetter
 
 import torch
 from torch.autograd.graph import saved_tensors_hooks
@@ -13,10 +15,9 @@ from torch.optim.optimizer import (
     register_optimizer_step_post_hook,
     register_optimizer_step_pre_hook,
 )
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 from course_utils.measure.flops import _in_backward
+from course_utils.measure.watch import Watch, tensors
 
 CATEGORIES = ("parameters", "gradients", "optimizer", "activations", "inputs", "temporaries")
 
@@ -36,13 +37,18 @@ class Event:
 
 @dataclass
 class _Storage:
-    """One storage: bytes, category, how often autograd saved it, and when it was first seen."""
+    """One storage: how often autograd saved it, and since which event it is called what it is."""
 
     nbytes: int
-    category: str
+    category: str = ""
     saved: int = 0
-    born: int = 0
-    alive: bool = True
+    since: int = 0
+
+    @property
+    def shown(self) -> str:
+        """Its category; what autograd keeps, and is nothing else, is an activation."""
+        free = self.category in ("temporaries", "inputs")
+        return "activations" if free and self.saved > 0 else self.category
 
 
 class StorageTracker:
@@ -50,14 +56,14 @@ class StorageTracker:
 
     def __init__(self) -> None:
         self.held: Counter[str] = Counter()
-        self.at_peak: Counter[str] = Counter()
-        self.largest: Counter[str] = Counter()
         self.events: list[Event] = []
         self.device = "cpu"
         self._known: dict[int, _Storage] = {}
+        self._awaited: dict[int, _Storage] = {}  # saved by the operation that is about to read it
+        self._finalizers: list[weakref.finalize] = []
         self._parameters: dict[int, torch.Tensor] = {}
         self._optimizers: dict[int, Optimizer] = {}
-        self._phase, self._peak, self._peak_at, self._counting = "forward", -1, 0, False
+        self._phase, self._counting = "forward", False
 
     @contextmanager
     def learning(self) -> Iterator[None]:
@@ -69,49 +75,63 @@ class StorageTracker:
     def measuring(self) -> Iterator[None]:
         """Count from what is known to exist already."""
         self._counting = True
-        self.held.clear()
-        self._known.clear()
-        for parameter in self._parameters.values():
-            self._adopt(parameter, "parameters")
-            if parameter.grad is not None:
-                self._adopt(parameter.grad, "gradients")
-        for optimizer in self._optimizers.values():
-            self._adopt_state(optimizer)
-        self._note()
         with self._watching():
+            for parameter in self._parameters.values():
+                self._adopt(parameter, "parameters")
+                self._adopt_gradient(parameter)
+            for optimizer in self._optimizers.values():
+                self._adopt_state(optimizer)
+            self._note()
             yield
+
+    def at_peak(self) -> dict[str, int]:
+        """Bytes by category at the first moment when most were held."""
+        return dict(max(self.events, key=lambda event: event.total).parts)
+
+    def largest(self) -> dict[str, int]:
+        """Each category's own maximum."""
+        return {name: max(event.parts[name] for event in self.events) for name in CATEGORIES}
 
     @contextmanager
     def _watching(self) -> Iterator[None]:
-        hooks = [
-            register_optimizer_step_pre_hook(self._before_optimizer),
-            register_optimizer_step_post_hook(self._after_optimizer),
-        ]
-        with ExitStack() as stack:
-            for hook in hooks:
-                stack.callback(hook.remove)
-            self._stack = stack
+        with ExitStack() as self._stack:
+            self._stack.callback(self._forget)
+            self._stack.callback(register_optimizer_step_pre_hook(self._before_optimizer).remove)
+            self._stack.callback(register_optimizer_step_post_hook(self._after_optimizer).remove)
             for parameter in self._parameters.values():
                 self._follow(parameter)
-            stack.enter_context(saved_tensors_hooks(self._pack, lambda saved: saved.tensor))
-            stack.enter_context(_Watch(self))
+            self._stack.enter_context(
+                saved_tensors_hooks(partial(_Saved, self), attrgetter("tensor"))
+            )
+            self._stack.enter_context(Watch(self.read, self.made))
             yield
 
     def _follow(self, parameter: torch.Tensor) -> None:
         """Hear when the gradient of `parameter` is ready, as long as the step runs."""
-        handle = parameter.register_post_accumulate_grad_hook(self._after_gradient)
-        self._stack.callback(handle.remove)
+        if parameter.requires_grad:
+            handle = parameter.register_post_accumulate_grad_hook(self._after_gradient)
+            self._stack.callback(handle.remove)
+
+    def _forget(self) -> None:
+        """Let go of all storages, so that none keeps this tracker and its parameters alive."""
+        for finalizer in self._finalizers:
+            finalizer.detach()
+        for books in (self._finalizers, self._known, self._awaited):
+            books.clear()
 
     # What the watcher and the hooks report
 
     def read(self, tensor: torch.Tensor) -> None:
         """An operation reads `tensor`: if it is unknown, it existed before."""
-        if self._find(tensor) is None:
-            leaf = tensor.is_leaf and tensor.requires_grad
-            self._adopt(tensor, "parameters" if leaf else "inputs", earlier=True)
-            if leaf and id(tensor) not in self._parameters:
-                self._parameters[id(tensor)] = tensor
-                self._follow(tensor)
+        known, named = self._find(tensor) is not None, isinstance(tensor, torch.nn.Parameter)
+        leaf = named or (not known and tensor.is_leaf and tensor.requires_grad)
+        if leaf and id(tensor) not in self._parameters:
+            self._parameters[id(tensor)] = tensor
+            self._follow(tensor)
+            self._relabel(tensor, "parameters", earlier=True)
+            self._adopt_gradient(tensor)
+        elif not known:
+            self._adopt(tensor, "inputs", earlier=True)
 
     def made(self, tensor: torch.Tensor) -> None:
         """An operation returned `tensor`: its storage is new or known."""
@@ -122,24 +142,23 @@ class StorageTracker:
     def _before_optimizer(self, optimizer: Optimizer, *_: object) -> None:
         self._phase = "optimizer"
         self._optimizers[id(optimizer)] = optimizer
+        self._adopt_state(optimizer)
 
     def _after_optimizer(self, optimizer: Optimizer, *_: object) -> None:
         self._adopt_state(optimizer)
         self._phase = "forward"
 
     def _after_gradient(self, parameter: torch.Tensor) -> None:
-        self._relabel(parameter.grad, "gradients")
+        for gradient in tensors(parameter.grad):
+            self._relabel(gradient, "gradients")
+
+    def _adopt_gradient(self, parameter: torch.Tensor) -> None:
+        for gradient in tensors(parameter.grad):
+            self._adopt(gradient, "gradients", earlier=True)
 
     def _adopt_state(self, optimizer: Optimizer) -> None:
-        for value in tree_leaves([dict(state) for state in optimizer.state.values()]):
-            if isinstance(value, torch.Tensor):
-                if self._find(value) is None:
-                    self._adopt(value, "optimizer")
-                else:
-                    self._relabel(value, "optimizer")
-
-    def _pack(self, tensor: torch.Tensor) -> "_Saved":
-        return _Saved(self, tensor)
+        for value in tensors([dict(state) for state in optimizer.state.values()]):
+            self._relabel(value, "optimizer", earlier=True)
 
     # The books
 
@@ -149,73 +168,62 @@ class StorageTracker:
     def _adopt(self, tensor: torch.Tensor, category: str, *, earlier: bool = False) -> None:
         """Enter a storage. What existed `earlier` was there at every moment counted so far."""
         storage = tensor.untyped_storage()
-        if id(storage) in self._known:
+        key = id(storage)
+        if key in self._known:
             return
-        entry = _Storage(storage.nbytes(), category, born=0 if earlier else len(self.events))
-        self._known[id(storage)] = entry
-        weakref.finalize(storage, self._gone, id(storage), entry).atexit = False
+        entry = self._known[key] = self._awaited.pop(key, None) or _Storage(storage.nbytes())
+        entry.category = category
+        self._finalizers.append(weakref.finalize(storage, self._gone, key, entry))
         if earlier:
-            self._add_to_the_past(category, entry.nbytes)
-        self._change(category, entry.nbytes)
-
-    def _add_to_the_past(self, category: str, nbytes: int) -> None:
-        for event in self.events:
-            event.parts[category] += nbytes
-        if self._peak >= 0:
-            self.at_peak[category] += nbytes
-            self._peak += nbytes
+            for event in self.events:
+                event.parts[category] += entry.nbytes
+        entry.since = 0 if earlier and entry.shown == category else len(self.events)
+        self._change({entry.shown: entry.nbytes})
 
     def _gone(self, key: int, entry: _Storage) -> None:
-        entry.alive = False
-        if self._known.get(key) is entry:
-            del self._known[key]
-            self._change(self._shown(entry), -entry.nbytes)
+        if self._known.pop(key, None) is entry:
+            self._change({entry.shown: -entry.nbytes})
 
-    def _relabel(self, tensor: torch.Tensor, category: str) -> None:
-        """`tensor` turned out to be something else; correct the peak if it existed then."""
+    def _relabel(self, tensor: torch.Tensor, category: str, *, earlier: bool = False) -> None:
+        """`tensor` turned out to be something else, and was so since it is called what it is."""
         entry = self._find(tensor)
         if entry is None:
-            return self._adopt(tensor, category)
-        before, entry.category = self._shown(entry), category
-        if before != self._shown(entry):
-            self._move(entry, before)
-        return None
+            return self._adopt(tensor, category, earlier=earlier)
+        before, entry.category = entry.shown, category
+        for event in self.events[entry.since :] if before != entry.shown else ():
+            event.parts[before] -= entry.nbytes
+            event.parts[entry.shown] += entry.nbytes
+        return self._move(entry, before)
 
-    def save(self, tensor: torch.Tensor, step: int) -> None:
-        """Autograd keeps `tensor` (step 1) or lets it go (step −1)."""
-        entry = self._find(tensor)
-        if entry is not None:
-            before = self._shown(entry)
-            entry.saved += step
-            if before != self._shown(entry):
-                self._move(entry, before, correct=False)
+    def save(self, tensor: torch.Tensor) -> _Storage:
+        """Autograd keeps `tensor` for the backward pass."""
+        storage = tensor.untyped_storage()
+        entry = self._known.get(id(storage)) or self._awaited.get(id(storage))
+        if entry is None:
+            entry = self._awaited[id(storage)] = _Storage(storage.nbytes())
+        self.keep(entry, 1)
+        return entry
 
-    def _shown(self, entry: _Storage) -> str:
-        free = entry.category in ("temporaries", "inputs")
-        return "activations" if free and entry.saved > 0 else entry.category
+    def keep(self, entry: _Storage, times: int) -> None:
+        """Autograd keeps a storage once more, or once less."""
+        before = entry.shown
+        entry.saved += times
+        if before != entry.shown:
+            entry.since = len(self.events)
+        self._move(entry, before)
 
-    def _move(self, entry: _Storage, before: str, *, correct: bool = True) -> None:
-        self.held[before] -= entry.nbytes
-        if correct and entry.born <= self._peak_at:
-            self.at_peak[before] -= entry.nbytes
-            self.at_peak[self._shown(entry)] += entry.nbytes
-        self._change(self._shown(entry), entry.nbytes)
+    def _move(self, entry: _Storage, before: str) -> None:
+        if before != entry.shown:
+            self._change({before: -entry.nbytes, entry.shown: entry.nbytes})
 
-    def _change(self, category: str, nbytes: int) -> None:
-        if not self._counting:
-            return
-        self.held[category] += nbytes
-        self._note()
+    def _change(self, changes: dict[str, int]) -> None:
+        if self._counting:
+            self.held.update(changes)
+            self._note()
 
     def _note(self) -> None:
-        parts = {name: self.held[name] for name in CATEGORIES}
         phase = "backward" if _in_backward() else self._phase
-        self.events.append(Event(phase, parts))
-        for name, held in parts.items():
-            self.largest[name] = max(self.largest[name], held)
-        if sum(parts.values()) > self._peak:
-            self._peak, self._peak_at = sum(parts.values()), len(self.events) - 1
-            self.at_peak = Counter(parts)
+        self.events.append(Event(phase, {name: self.held[name] for name in CATEGORIES}))
 
 
 class _Saved:
@@ -223,29 +231,8 @@ class _Saved:
 
     def __init__(self, tracker: StorageTracker, tensor: torch.Tensor) -> None:
         self.tracker, self.tensor = tracker, tensor
-        tracker.save(tensor, 1)
+        self.entry = tracker.save(tensor) if tensor.layout is torch.strided else None
 
     def __del__(self) -> None:
-        self.tracker.save(self.tensor, -1)
-
-
-class _Watch(TorchDispatchMode):
-    """Reports the tensors that operations read and return."""
-
-    def __init__(self, tracker: StorageTracker) -> None:
-        super().__init__()
-        self.tracker = tracker
-
-    def __torch_dispatch__(
-        self, func: Callable, types: object, args: tuple = (), kwargs: dict | None = None
-    ) -> object:
-        for tensor in _tensors((args, kwargs)):
-            self.tracker.read(tensor)
-        out = func(*args, **(kwargs or {}))
-        for tensor in _tensors(out):
-            self.tracker.made(tensor)
-        return out
-
-
-def _tensors(tree: object) -> list[torch.Tensor]:
-    return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
+        if self.entry is not None:
+            self.tracker.keep(self.entry, -1)

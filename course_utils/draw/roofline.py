@@ -1,0 +1,76 @@
+"""Rooflines: the rate an operation can reach, against the FLOPs it does for each byte it moves."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from course_utils import units
+from course_utils.arguments import number, positive, shown, text
+from course_utils.draw.picture import BLACK, PALETTE, Picture, canvas, style
+
+NARROWEST, WIDEST = 0.03, 3000.0  # FLOPs a byte shown at least
+
+
+def roofline(
+    roofs: Mapping[str, tuple[float, float]],
+    points: Mapping[str, tuple[float, float]] | None = None,
+    *,
+    title: str,
+    live: bool = True,
+) -> Picture:
+    """Draw each machine's roof, and measured operations as points.
+
+    `roofs` maps a name to (peak in FLOP/s, bandwidth in B/s), `points` to (FLOPs a byte, FLOP/s).
+    With `live` the text form leaves the numbers out, since they differ between machines.
+    """
+    roofs, points = _pairs("roofs", roofs), _pairs("points", points or {})
+    if not roofs:
+        raise ValueError(f"roofs must name at least one machine, got {shown(roofs)}")
+    with style():
+        figure, (ax,) = canvas(8.8, 4.3)
+        for (name, roof), colour in zip(roofs.items(), PALETTE * len(roofs), strict=False):
+            _roof(ax, name, *roof, colour)
+        for name, (intensity, rate) in points.items():
+            ax.plot([intensity], [rate], "o", color=BLACK, zorder=4)
+            ax.annotate(name, (intensity, rate), (5, -11), textcoords="offset points", fontsize=9.5)
+        _axes(ax, text("title", title))
+    return Picture(figure, _words(title, roofs, points, live))
+
+
+def _pairs(name: str, pairs: object) -> dict[str, tuple[float, float]]:
+    if not isinstance(pairs, Mapping):
+        raise TypeError(f"{name} must map names to pairs of numbers, got {shown(pairs)}")
+    return {
+        key: (positive(f"{name}[{key!r}][0]", a), number(f"{name}[{key!r}][1]", b, at_least=0))
+        for key, (a, b) in pairs.items()
+    }
+
+
+def _roof(ax: Axes, name: str, peak: float, bandwidth: float, colour: str) -> None:
+    """The slope of the bandwidth up to the ridge, then the ceiling of the peak."""
+    intensity = np.geomspace(NARROWEST, WIDEST, 200)
+    ax.plot(intensity, np.minimum(peak, intensity * bandwidth), color=colour, label=name)
+    ax.plot([peak / bandwidth], [peak], "|", color=colour, markersize=14, markeredgewidth=2)
+
+
+def _axes(ax: Axes, title: str) -> None:
+    ax.set(xscale="log", yscale="log", xlabel="FLOPs a byte moved", ylabel="rate")
+    ax.set_title(title)
+    ax.yaxis.set_major_formatter(lambda value, _: units.rate(value, significant=2))
+    ax.xaxis.set_major_formatter(lambda value, _: units.digits(value, 2))
+    ax.grid(True, which="major")
+    ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
+
+
+def _words(
+    title: str,
+    roofs: Mapping[str, tuple[float, float]],
+    points: Mapping[str, tuple[float, float]],
+    live: bool,
+) -> str:
+    lines = [f"Roofline, both axes logarithmic. {title}"]
+    for name, (peak, bandwidth) in roofs.items():
+        exact = f": {units.rate(peak)}, ridge at {units.digits(peak / bandwidth)} FLOPs a byte"
+        lines.append(name if live else name + exact)
+    return "\n".join([*lines, *([f"Points: {', '.join(points)}"] if points else [])])

@@ -1,0 +1,85 @@
+"""What bounds an operation on this machine: peak, bandwidth, the cost of starting it."""
+
+from dataclasses import dataclass
+
+import torch
+
+from course_utils import hardware, units
+from course_utils.arguments import positive
+from course_utils.measure.clock import Time, time
+from course_utils.measure.peak import Peak, peak
+from course_utils.table import Table, table
+
+COPIED = 2**24  # numbers of 4 bytes: 64 MiB, more than most caches hold
+
+
+@dataclass(frozen=True)
+class Bandwidth:
+    """Bytes a second between memory and processor; `kind` is 'promised' or 'measured'."""
+
+    value: float
+    kind: str
+    source: str
+    trusted: bool = True
+    reason: str = ""
+
+    def __repr__(self) -> str:
+        rate = units.rate(self.value, unit="B/s", significant=3)
+        return units.measured(f"{rate}, {self.source}")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The three bounds for one number format. `overhead` is in seconds an operation."""
+
+    peak: Peak
+    bandwidth: Bandwidth
+    overhead: Time
+
+    @property
+    def ridge(self) -> float:
+        """FLOPs a byte from which on arithmetic is the limit and not memory: peak / bandwidth."""
+        return self.peak.value / self.bandwidth.value
+
+    def as_table(self) -> Table:
+        """The bounds and where each comes from."""
+        rows = [
+            ("peak", repr(self.peak)),
+            ("bandwidth", repr(self.bandwidth)),
+            ("starting an operation", repr(self.overhead)),
+            ("ridge", units.measured(f"{units.digits(self.ridge, 3)} FLOPs a byte")),
+        ]
+        return table(("bound", "here"), rows)
+
+    def __repr__(self) -> str:
+        return repr(self.as_table())
+
+    def _repr_html_(self) -> str:
+        return self.as_table()._repr_html_()
+
+
+def limits(
+    dtype: torch.dtype = torch.float32,
+    *,
+    device: str | torch.device | None = None,
+    budget: float = 2.0,
+) -> Limits:
+    """Peak, bandwidth and overhead of this machine, in about `budget` seconds."""
+    half, where = positive("budget", budget) / 2, hardware.device_type(device)
+    one = torch.ones(1, device=where)
+    start = time(lambda: one.add_(1), budget=half / 4, device=where)
+    return Limits(peak(where, dtype, budget=half), bandwidth(where, budget=half / 2), start)
+
+
+def bandwidth(device: str | torch.device | None = None, *, budget: float = 0.5) -> Bandwidth:
+    """Memory bandwidth: the datasheet's promise, or measured by copying 64 MiB within memory.
+
+    A copy reads and writes each byte, so its rate is 2 × bytes / seconds.
+    """
+    where, machine = hardware.device_type(device), hardware.machine()
+    if machine.promise and where == machine.backend:
+        return Bandwidth(machine.promise.bandwidth, "promised", machine.promise.source)
+    source, target = torch.zeros(2, COPIED, device=where)
+    took = time(lambda: target.copy_(source), budget=budget, device=where)
+    rate = 2 * target.nbytes / took.value
+    return Bandwidth(rate, "measured", "measured by a copy", took.trusted, took.reason)
