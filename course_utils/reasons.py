@@ -10,7 +10,8 @@ def reason(seconds: object, *, flops: float, nbytes: float, limits: object) -> s
     """The bound that explains `seconds`: arithmetic, memory, starting, or none of them.
 
     `seconds` is a number or a result of `measure.time`; `flops` and `nbytes` are the operation's
-    counts of FLOPs and of bytes moved; `limits` comes from `measure.limits`. A time below every bound is explained too: caches, or a peak taken too low.
+    counts of FLOPs and of bytes moved; `limits` comes from `measure.limits`. A time
+    below every bound is explained too: caches, or a peak taken too low.
     """
     seconds = number("seconds", getattr(seconds, "value", seconds), above=0)
     arithmetic = number("flops", flops, at_least=0) / limits.peak.value

@@ -1,4 +1,4 @@
-"""The bench's own arithmetic: verdicts, exit status, tables, formulas. The bench is `make bench`."""
+"""The bench's own arithmetic: verdicts, exit status, tables, formulas. Run it: `make bench`."""
 
 import pytest
 import torch
