@@ -1,17 +1,29 @@
 """Helpers of the course: predict a cost, measure it on this machine, compare, draw."""
 
-from course_utils import hardware, measure, predict, units
+from course_utils import hardware, measure, predict, reasons, units
 from course_utils.compare import compare
 from course_utils.trap import trap
 
 hardware.limit_threads()  # a container may allow fewer cores than PyTorch sees
 
-__all__ = ["check", "compare", "draw", "explore", "hardware", "measure", "predict", "trap", "units"]
+__all__ = [
+    "check",
+    "compare",
+    "draw",
+    "explore",
+    "hardware",
+    "measure",
+    "predict",
+    "reasons",
+    "record",
+    "trap",
+    "units",
+]
 
 
 def __getattr__(name: str) -> object:
-    """Import `check`, `draw` and `explore` on first use: they bring matplotlib and ipywidgets."""
-    if name in ("check", "draw", "explore"):
+    """Import these on first use: they bring matplotlib, ipywidgets or the exercises."""
+    if name in ("check", "draw", "explore", "record"):
         from importlib import import_module
 
         return import_module(f"course_utils.{name}")

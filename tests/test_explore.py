@@ -7,10 +7,10 @@ from pathlib import Path
 import ipywidgets as widgets
 import pytest
 
-from course_utils import draw, explore, predict
+from course_utils import draw, explore, floats, predict
 from course_utils.explore.panel import ALLOWED, Explorer, slider
 
-EXPLORERS = [explore.cost, explore.storage]
+EXPLORERS = [explore.cost, explore.storage, explore.float_bits]
 
 
 @pytest.mark.parametrize("make", EXPLORERS)
@@ -52,6 +52,8 @@ def _move(control):
         control.value = next(v for v in values if v != control.value)
     elif isinstance(control, widgets.FloatLogSlider):
         control.value = control.value / control.base**control.step
+    elif isinstance(control, widgets.Text):
+        control.value = "0.1"
     else:
         control.value = control.value + (1 if control.value < control.max else -1) * control.step
 
@@ -70,6 +72,8 @@ def _extremes(control):
         return [True, False]
     if isinstance(control, widgets.ToggleButtons):
         return [o[1] if isinstance(o, tuple) else o for o in control.options]
+    if isinstance(control, widgets.Text):
+        return ["0", "-0", "1e-400", "1e400", "nan", "-inf", "65504", "1e-8", "448", "3"]
     if isinstance(control, widgets.FloatLogSlider):
         return [control.base**control.min, control.base**control.max]
     return [control.min, control.max]
@@ -111,3 +115,37 @@ def test_a_rejected_combination_is_explained_and_the_picture_stays():
 def test_a_control_without_a_description_is_refused():
     with pytest.raises(ValueError, match="must have a description"):
         Explorer({"x": widgets.IntSlider()}, lambda x: None)
+
+
+def test_pressing_a_bit_flips_it():
+    explorer = explore.float_bits("1.0")
+    bits = explorer._row.children
+    assert [b.description for b in bits] == list("0" + "01111111" + "0" * 23)
+    bits[0].click()
+    assert explorer.controls["value"].value == "-1.0"
+    explorer._row.children[-1].click()
+    assert explorer.controls["value"].value == repr(-1 - 2**-23)
+    assert explorer._row.children[-1].description == "1"
+
+
+def test_the_format_chooses_the_bits():
+    explorer = explore.float_bits()
+    for name, form in floats.FORMATS.items():
+        explorer.controls["name"].value = name
+        assert len(explorer._row.children) == form.bits
+
+
+@pytest.mark.parametrize("typed", ["abc", "", "1e", "1,5", "0x10"])
+def test_a_text_that_is_no_number_leaves_the_explorer_usable(typed):
+    explorer = explore.float_bits("1.5")
+    before = explorer._image.value, len(explorer._row.children)
+    explorer.controls["value"].value = typed
+    assert "✗" in explorer._words.value
+    assert (explorer._image.value, len(explorer._row.children)) == before
+    explorer.controls["value"].value = "2.5"
+    assert "✗" not in explorer._words.value and "2.5" in explorer.current.text
+
+
+def test_the_worked_example_is_in_the_static_twin():
+    text = explore.float_bits().current.text
+    assert "float32: 0 10001101 00101101100111000101110 = 19303.0898438" in text

@@ -17,7 +17,7 @@ from course_utils.measure.einsum import as_products
 from course_utils.measure.formulas import FORMULAS
 
 small = st.integers(1, 9)
-quick = settings(max_examples=25)
+quick = settings(max_examples=20)
 
 
 def leaf(*shape):
@@ -78,7 +78,6 @@ A, U, V = leaf(5, 7), leaf(5), leaf(7)
         (lambda: F.linear(V, A), 70),
         (lambda: F.linear(V, A, U), 70),
         (lambda: F.linear(V, weight=A, bias=U), 70),
-        (lambda: torch.linalg.multi_dot([A, A.T, A]), 700),
         (lambda: torch.einsum("bi,bj->bij", A, A.detach().requires_grad_()), 490),
         (lambda: torch.einsum("i,j->ij", U, V), 70),
         (lambda: torch.einsum("i,j", U, V), 70),
@@ -87,9 +86,7 @@ A, U, V = leaf(5, 7), leaf(5), leaf(7)
     ],
 )
 def test_vectors_count_as_matrices(product, forward):
-    found, backward = trained(product)
-    assert found == forward
-    assert backward == 2 * forward or product.__code__.co_names == ("torch", "linalg", "multi_dot")
+    assert trained(product) == (forward, 2 * forward)
 
 
 def test_three_factors_go_from_left_to_right():
@@ -107,12 +104,13 @@ def einsums(draw):
         "".join(draw(st.lists(st.sampled_from("abcde"), max_size=4, unique=True))) for _ in "lr"
     ]
     known = sorted(set("".join(parts)))
-    out = "".join(draw(st.permutations(draw(st.lists(st.sampled_from(known), unique=True)))))  if known else ""  # fmt: skip
+    kept = draw(st.lists(st.sampled_from(known), unique=True)) if known else []
+    out = "".join(draw(st.permutations(kept)))
     sizes = {i: draw(st.integers(1, 4)) for i in known}
     return sizes, *parts, out
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(einsums())
 def test_any_einsum_of_two(case):
     sizes, left, right, out = case
@@ -179,7 +177,6 @@ def test_frozen_layers():
     frozen, head = nn.Linear(8, 8).requires_grad_(False), nn.Linear(8, 4)
     x = torch.randn(3, 8)
     assert trained(lambda: head(frozen(x))) == (2 * 3 * (64 + 32), 2 * 3 * 32)
-    assert trained(lambda: frozen(head(x.double().float()[:, :8]) @ head.weight)) is not None
 
 
 def test_frozen_layers_pass_gradients_through():
@@ -368,7 +365,8 @@ def test_without_gradients_nothing_is_backward():
     for mode in (torch.no_grad, torch.inference_mode):
         with mode():
             assert counted(lambda: F.linear(V, A, U) @ A) == (140, 0)
-    assert counted(lambda: torch.func.vmap(lambda row: A.detach() @ row)(torch.ones(3, 7))) == (210, 0)  # fmt: skip
+    per_row = torch.func.vmap(lambda row: A.detach() @ row)
+    assert counted(lambda: per_row(torch.ones(3, 7))) == (210, 0)
 
 
 # What is not counted, and what cannot be

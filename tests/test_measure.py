@@ -159,6 +159,7 @@ def numbers(n):
 def test_a_sweep_visits_every_point_smallest_first():
     sweep = measure.sweep({"a": numbers, "b": numbers}, [8, 64], budget=0.2, device="cpu")
     assert [(name, n) for name, n, _ in sweep] == [("a", 8), ("b", 8), ("a", 64), ("b", 64)]
+    assert sweep.note() == "On this machine every point was reached."
     sizes, seconds = sweep.points("a")
     assert sizes == [8, 64] and all(s > 0 for s in seconds)
     assert sweep.largest() == 64
@@ -176,6 +177,8 @@ def test_a_sweep_leaves_out_what_would_break_its_budget():
     rows = sweep.as_table("n").rows
     assert [row[0] for row in rows] == ["10", "100", "1,000", "10,000"]
     assert rows[-1][1] == "≈ not reached" and sweep.largest() < 10_000
+    assert "On this machine slow stopped before" in sweep.as_table("n").note
+    assert "left" in sweep.note()
 
 
 def test_the_time_between_points_does_not_count():
@@ -242,3 +245,48 @@ def test_the_best_rate_of_a_kernel_is_kept(monkeypatch):
 def test_bad_arguments_are_named(call, message):
     with pytest.raises((TypeError, ValueError), match=message):
         call()
+
+
+def test_a_cold_call_that_takes_the_budget_is_the_only_sample():
+    calls = []
+    found = measure.time(lambda: calls.append(sleep(0.02)), budget=0.01, device="cpu")
+    assert not found.warm and len(calls) == len(found.samples) == 1
+    assert found.minimum >= 0.02 and found.reason == "one cold call took the whole budget"
+
+
+def test_warm_samples_say_so():
+    first = iter([0.03])
+    found = measure.time(lambda: sleep(next(first, 0.001)), budget=0.2, device="cpu")
+    assert found.warm and max(found.samples) < 0.03  # the slow first call is not among them
+
+
+INSTRUMENTS = {
+    "time": lambda fn: measure.time(fn, budget=0.01),
+    "flops": measure.flops,
+    "memory": measure.memory,
+}
+
+
+@pytest.mark.parametrize("inner", [*INSTRUMENTS, "time (best_matmul)"])
+@pytest.mark.parametrize("outer", INSTRUMENTS)
+def test_instruments_do_not_nest(outer, inner):
+    run = INSTRUMENTS.get(inner, lambda fn: best_matmul("cpu", budget=0.01))
+    message = f"measure.{inner.split()[0]} must not run inside measure.{outer}"
+    with pytest.raises(RuntimeError, match=message):
+        INSTRUMENTS[outer](lambda: run(lambda: None))
+    for instrument in INSTRUMENTS.values():  # the guard is released
+        instrument(lambda: None)
+
+
+@pytest.mark.parametrize("name", INSTRUMENTS)
+def test_an_error_reaches_the_caller_and_releases_the_guard(name):
+    with pytest.raises(ZeroDivisionError):
+        INSTRUMENTS[name](lambda: 1 / 0)
+    for instrument in INSTRUMENTS.values():
+        instrument(lambda: None)
+
+
+@pytest.mark.parametrize("name", INSTRUMENTS)
+def test_every_instrument_asks_for_a_function(name):
+    with pytest.raises(TypeError, match="must be a function"):
+        INSTRUMENTS[name](torch.ones(2))

@@ -21,13 +21,15 @@ MAY_USE = {
     "trap": {"arguments", "units"},
     "hardware": set(),
     "predict": set(),
+    "floats": set(),
     "measure": {"hardware", "predict"},
     "reasons": set(),
     "compare": {"reasons"},
     "draw": {"measure"},
-    "explore": {"predict", "hardware", "draw"},
-    "check": {"predict", "hardware", "measure", "compare", "draw"},
+    "explore": {"predict", "hardware", "draw", "floats"},
+    "check": {"predict", "hardware", "floats", "measure", "compare", "draw"},
     "workshop": set(),
+    "record": {"predict", "hardware", "measure"},
 }
 
 

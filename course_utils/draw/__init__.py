@@ -6,6 +6,7 @@ drawn, which serves as alternative text and is what the tests compare.
 
 from course_utils.draw.cost import bars, plan, stacked
 from course_utils.draw.curves import curves, live
+from course_utils.draw.floats import bits, number_line, ranges
 from course_utils.draw.graph import graph
 from course_utils.draw.picture import Picture
 from course_utils.draw.roofline import roofline
@@ -14,11 +15,14 @@ from course_utils.draw.storage import mask, storage
 __all__ = [
     "Picture",
     "bars",
+    "bits",
     "curves",
     "graph",
     "live",
     "mask",
+    "number_line",
     "plan",
+    "ranges",
     "roofline",
     "stacked",
     "storage",

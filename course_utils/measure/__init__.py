@@ -2,7 +2,7 @@
 
 from course_utils.measure.clock import Ratio, Time, time
 from course_utils.measure.flops import Flops, UncountedOperation, flops
-from course_utils.measure.limits import Bandwidth, Limits, bandwidth, limits
+from course_utils.measure.limits import Bandwidth, Limits, bandwidth, limits, measured_bandwidth
 from course_utils.measure.memory import Memory, memory
 from course_utils.measure.peak import Peak, best_matmul, peak
 from course_utils.measure.sweep import Sweep, sweep
@@ -21,6 +21,7 @@ __all__ = [
     "best_matmul",
     "flops",
     "limits",
+    "measured_bandwidth",
     "memory",
     "peak",
     "sweep",

@@ -75,10 +75,19 @@ def bandwidth(device: str | torch.device | None = None, *, budget: float = 0.5) 
     """Memory bandwidth: the datasheet's promise, or measured by copying 64 MiB within memory.
 
     A copy reads and writes each byte, so its rate is 2 × bytes / seconds.
+    See `measured_bandwidth`.
     """
     where, machine = hardware.device_type(device), hardware.machine()
     if machine.promise and where == machine.backend:
         return Bandwidth(machine.promise.bandwidth, "promised", machine.promise.source)
+    return measured_bandwidth(where, budget=budget)
+
+
+def measured_bandwidth(
+    device: str | torch.device | None = None, *, budget: float = 0.5
+) -> Bandwidth:
+    """Memory bandwidth as a copy of 64 MiB within this machine's memory reaches it."""
+    where = hardware.device_type(device)
     source, target = torch.zeros(2, COPIED, device=where)
     took = time(lambda: target.copy_(source), budget=budget, device=where)
     rate = 2 * target.nbytes / took.value

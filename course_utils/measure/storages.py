@@ -63,7 +63,7 @@ class StorageTracker:
         self._finalizers: list[weakref.finalize] = []
         self._parameters: dict[int, torch.Tensor] = {}
         self._optimizers: dict[int, Optimizer] = {}
-        self._phase, self._counting = "forward", False
+        self._phase, self._optimizing, self._counting = "forward", False, False
 
     @contextmanager
     def learning(self) -> Iterator[None]:
@@ -134,19 +134,24 @@ class StorageTracker:
             self._adopt(tensor, "inputs", earlier=True)
 
     def made(self, tensor: torch.Tensor) -> None:
-        """An operation returned `tensor`: its storage is new or known."""
+        """An operation returned `tensor`: its storage is new or known.
+
+        What is freed between two operations belongs to the phase of the earlier one.
+        """
+        apart = "optimizer" if self._optimizing else "forward"
+        self._phase = "backward" if _in_backward() else apart
         if self._find(tensor) is None:
             self._adopt(tensor, "temporaries")
             self.device = tensor.device.type if self.device != "cuda" else "cuda"
 
     def _before_optimizer(self, optimizer: Optimizer, *_: object) -> None:
-        self._phase = "optimizer"
+        self._optimizing = True
         self._optimizers[id(optimizer)] = optimizer
         self._adopt_state(optimizer)
 
     def _after_optimizer(self, optimizer: Optimizer, *_: object) -> None:
         self._adopt_state(optimizer)
-        self._phase = "forward"
+        self._optimizing = False
 
     def _after_gradient(self, parameter: torch.Tensor) -> None:
         for gradient in tensors(parameter.grad):
@@ -222,8 +227,7 @@ class StorageTracker:
             self._note()
 
     def _note(self) -> None:
-        phase = "backward" if _in_backward() else self._phase
-        self.events.append(Event(phase, {name: self.held[name] for name in CATEGORIES}))
+        self.events.append(Event(self._phase, {name: self.held[name] for name in CATEGORIES}))
 
 
 class _Saved:

@@ -35,21 +35,24 @@ class Sweep:
         self.work = work
         self.options = options
         self.times: dict[str, dict[int, Time | None]] = {}
+        self.stopped: dict[str, str] = {}
 
     def __len__(self) -> int:
         return len(self.series) * len(self.sizes)
 
     def __iter__(self) -> Iterator[tuple[str, int, Time | None]]:
-        self.times = {name: {} for name in self.series}
+        self.times, self.stopped = {name: {} for name in self.series}, {}
         last, left, points = dict.fromkeys(self.series, 0.0), self.budget, len(self)
         for step, size in enumerate(self.sizes):
             growth = self.work(size) / self.work(self.sizes[step - 1]) if step else 1.0
             for name, prepare in self.series.items():
                 found = None
-                if last[name] * growth * SAFETY <= left:
+                expected = last[name] * growth * SAFETY
+                if expected <= left:
                     found, last[name], spent = self._measure(prepare, size, left / points)
                     left -= spent
-                else:
+                elif name not in self.stopped:
+                    self.stopped[name] = _why(name, size, expected, left)
                     last[name] = float("inf")  # larger sizes would not fit either
                 points -= 1
                 self.times[name][size] = found
@@ -112,7 +115,13 @@ class Sweep:
             return units.measured(shown if found.trusted else f"{shown} (unsure)")
 
         rows = [[f"{size:,}", *(cell(name, size) for name in names)] for size in self.sizes]
-        return table([label, *names], rows)
+        return table([label, *names], rows, note=self.note())
+
+    def note(self) -> str:
+        """One sentence: which series stopped before the last size, and why."""
+        if not self.stopped:
+            return "On this machine every point was reached."
+        return f"On this machine {'; '.join(self.stopped.values())}."
 
 
 def sweep(
@@ -144,3 +153,9 @@ def sweep(
     if threads is not None:
         count("threads", threads)
     return Sweep(series, checked, positive("budget", budget), work, **options)
+
+
+def _why(name: str, size: int, expected: float, left: float) -> str:
+    """Why a series stopped, in words."""
+    needs, has = (units.duration(seconds, significant=2) for seconds in (expected, max(left, 0)))
+    return f"{name} stopped before {size:,}, which would take about {needs} of the {has} left"
