@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from course_utils import check
+from course_utils import check, floats
 from course_utils.check import exercise as machinery
 from course_utils.session import session
 
@@ -49,6 +49,11 @@ def slopes(loss, w, step=1e-5):
     return found
 
 
+def fp16(bits):
+    return torch.tensor(int(bits, 2), dtype=torch.int32).to(torch.int16).view(torch.float16).item()
+
+
+EXACT = check.ex02.LAST_EXACT
 EINSUMS = check.ex04.EINSUMS
 VIEWS = {name: kind for name, kind in check.ex01.KINDS.items()}
 
@@ -117,6 +122,36 @@ CASES = {
          (lambda x: x.clone()[0], "the row first"), (lambda x: x[1].clone(), "values"),
          (lambda x: x[:1].clone(), "shape (8,)"), (lambda x: x[0].to("meta"), "meta"),
          (lambda x: x.zero_()[0].clone(), "changed x"), (lambda x: 1 / 0, "ZeroDivisionError")],
+    ),
+    "02.1": (
+        [1_207_959_552],
+        [(2_415_919_104, "fp32"), (603_979_776, "16 bits"), (1.208, "not in GB"),
+         (1.125, "not in GiB"), (9_663_676_416, "byte has 8")],
+    ),
+    "02.2": (
+        [EXACT],
+        [({**EXACT, "float16": 1024}, "implied"), ({**EXACT, "float32": 2**24 - 1}, "exact too"),
+         ({**EXACT, "bfloat16": 257}, "skipped"), ({**EXACT, "float16": 65504}, "largest number"),
+         ({**EXACT, "float64": None}, "open"), (256, "dict"),
+         ({**EXACT, "float16": "a"}, "number")],
+    ),
+    "02.3": (
+        [check.ex02.SITUATIONS],
+        [(dict.fromkeys(check.ex02.SITUATIONS, "float32"), "add up"), ({}, "open"),
+         (dict.fromkeys(check.ex02.SITUATIONS, "int8"), "needs one of"), ("float32", "dict"),
+         (dict.fromkeys(check.ex02.SITUATIONS, [1]), "needs one of")],
+    ),
+    "02.4": (
+        [fp16, lambda bits: floats.decode(int(bits, 2), "float16")],
+        [(lambda bits: fp16(bits) if bits[1:6] != "00000" else 0.0, "subnormal"),
+         (lambda bits: fp16(bits) if bits[1:6] != "11111" else 65536.0, "infinities"),
+         (lambda bits: abs(fp16(bits)), "normal numbers"), (lambda bits: None, "a number"),
+         (lambda bits: fp16(bits) + 0.0, "minus zero"), (lambda: 0, "TypeError"), (3, "function")],
+    ),
+    "02.5": (
+        [2.0**-24 * (1 + 2.0**-23)],
+        [(2.0**-23, "eps"), (2.0**-24, "tie"), (2.0**-53, "float64"), (2.0**-149, "lost"),
+         (1.0, "too large")],
     ),
     "04.1": (
         [check.ex04.EINSUMS],
@@ -234,7 +269,8 @@ def test_hints_come_one_at_a_time_and_end(id):
 
 
 ANSWERS = {"00.1": "0.7996", "00.2": "1638", "00.3": "25.28", "00.4": "80e9", "01.2": "170",
-           "01.1": "(2, 48, 8)", "04.2": "887", "04.3": "0.343", "05.2": "65536"}  # fmt: skip
+           "01.1": "(2, 48, 8)", "04.2": "887", "04.3": "0.343", "05.2": "65536",
+           "02.1": "1207959552"}  # fmt: skip
 
 
 @pytest.mark.parametrize(("id", "answer"), ANSWERS.items())

@@ -89,6 +89,11 @@ def test_vectors_count_as_matrices(product, forward):
     assert trained(product) == (forward, 2 * forward)
 
 
+def test_a_matrix_vector_product_into_a_given_result():
+    with torch.no_grad():
+        assert counted(lambda: torch.mv(A, V, out=torch.empty(5))) == (70, 0)
+
+
 def test_three_factors_go_from_left_to_right():
     u, v, w = torch.randn(2), torch.randn(3), torch.randn(4)
     assert counted(lambda: torch.einsum("i,j,k->ijk", u, v, w)) == (2 * 6 + 2 * 24, 0)
@@ -276,7 +281,6 @@ def test_an_encoder_layer(dropout, attention_backward):
         assert counted(lambda: stack(x, src_key_padding_mask=padding)) == (2 * both, 0)
     with torch.inference_mode():
         assert counted(lambda: layer(x)) == (both, 0)
-    assert torch.backends.mha.get_fastpath_enabled()
 
 
 # Convolutions
@@ -438,7 +442,6 @@ def test_errors_reach_the_caller():
         measure.flops(lambda: A @ V + 1 / 0)
     with pytest.raises(TypeError, match="fn must be a function"):
         measure.flops(A.detach() @ V.detach())
-    assert torch.backends.mha.get_fastpath_enabled()
     assert counted(lambda: A @ V) == (70, 0)
 
 

@@ -76,6 +76,8 @@ def test_the_categories_are_exact(name, warm_steps):
     # Kept for the backward pass: each layer's input, the predictions and the targets.
     assert found.largest["activations"] == (LAYERS + 1) * B * D * 4 + 2 * B * 4
     assert found.largest["inputs"] == BATCH
+    last = found.timeline[-1].parts  # the graph is gone, the batch stays
+    assert (last["activations"], last["inputs"]) == (0, BATCH)
 
 
 @pytest.mark.parametrize(
@@ -263,6 +265,17 @@ def test_a_parameter_first_touched_through_its_data():
 
     found = measured(step, warm_steps=0)
     assert found.parameters == found.largest["gradients"] == 64 * 64 * 4
+
+
+def test_a_parameter_that_is_made_and_saved_before_it_is_one():
+    v = torch.ones(64, requires_grad=True)
+
+    def step():
+        w = torch.ones(64) * 2
+        kept = v * w
+        return nn.Parameter(w) * kept
+
+    assert measured(step).largest["parameters"] == 2 * 64 * 4
 
 
 def test_parameters_that_are_plain_tensors():

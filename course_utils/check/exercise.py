@@ -83,10 +83,12 @@ def number(
     within: float = 0.01,
     mistakes: Sequence[tuple[float, str]] = (),
     unit: str = "",
+    exact_mistakes: bool = False,
 ) -> None:
     """Accept a number within a share `within` of `right`; else raise `Wrong`.
 
-    `mistakes` pairs the values that likely errors lead to with what went wrong there.
+    `mistakes` pairs the values that likely errors lead to with what went wrong there; they are
+    recognised in four digits, or with `exact_mistakes` as closely as the right answer.
     """
     try:
         answer = plain_number("answer", answer)
@@ -95,7 +97,7 @@ def number(
     if math.isclose(answer, right, rel_tol=within):
         return
     for value, reason in mistakes:
-        if math.isclose(answer, value, rel_tol=max(within, ROUNDED)):
+        if math.isclose(answer, value, rel_tol=within if exact_mistakes else max(within, ROUNDED)):
             raise Wrong(reason)
     way = "too large" if answer > right else "too small"
     off = _scale(answer, right)

@@ -23,9 +23,9 @@ MIN_SAMPLES = 5
 MAX_SAMPLES = 10_000
 STABLE = 1.5  # median over minimum above this: calls of the same work differ too much
 SHARE = 0.8  # processor time over wall time below this: something else had the core
-# Interruptions a second and thread. Seen on 2 cores: 7 to 27 alone, 80 to 105 beside one busy
+# Interruptions a second and thread. Seen on 2 cores: 7 to 27 alone, 64 to 122 beside one busy
 # process, for products of n = 32 to 1024 with 2 threads.
-INTERRUPTED = 60
+INTERRUPTED = 45
 FEW = 5  # interruptions of a short measurement that prove nothing
 
 

@@ -7,8 +7,7 @@ field's convention. A product that nobody has a formula for is an error, never a
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
@@ -23,7 +22,7 @@ from course_utils.table import Table, table
 # Names of operations that multiply matrices or factor them; those with a formula are counted.
 PRODUCT = re.compile(
     r"(^|_)(\w*mm|\w*mv|matmul|v?dot|addr|linear|conv(?!ert)\w*|rnn\w*|lstm\w*|gru\w*"
-    r"|attention\w*|trilinear|kron|[cp]dist\w*|euclidean_dist|lstsq|solve\w*|inv|pinv|det|slogdet"
+    r"|attention\w*|transformer\w*|trilinear|kron|[cp]dist\w*|euclidean_dist|lstsq|solve\w*|inv|pinv|det|slogdet"
     r"|matrix_exp|qr|svd|eigh?|eigvalsh?|cholesky\w*|lu|ldl\w*|geqrf|or[gm]qr|householder\w*)(_|$)"
 )
 
@@ -94,7 +93,7 @@ def flops(fn: Callable[[], object]) -> Flops:
     """
     function("fn", fn, "flops(lambda: x @ w)")
     counter = _Counter()
-    with alone("flops"), _plain_encoder_layers(), _MatrixProducts(), counter:
+    with alone("flops"), _MatrixProducts(), counter:
         fn()
     by_op = counter.forward + counter.backward
     ordered = dict(sorted(by_op.items(), key=lambda item: (-item[1], item[0])))
@@ -129,7 +128,10 @@ class _Counter(TorchDispatchMode):
 
 
 class _MatrixProducts(TorchFunctionMode):
-    """Runs products that involve vectors as products of matrices, so that they are counted."""
+    """Runs products that involve vectors as products of matrices, so that they are counted.
+
+    While it is on, nn.TransformerEncoderLayer stays off its fused path, which hides its products.
+    """
 
     def __torch_function__(
         self, func: Callable, types: object, args: tuple = (), kwargs: dict | None = None
@@ -150,14 +152,3 @@ def _without_formula(name: str) -> str:
 def _in_backward() -> bool:
     """Whether autograd's engine runs on this thread. Needs torch._C._current_graph_task_id."""
     return torch._C._current_graph_task_id() != -1
-
-
-@contextmanager
-def _plain_encoder_layers() -> Iterator[None]:
-    """Keep nn.TransformerEncoderLayer off its fused path, which hides its products."""
-    before = torch.backends.mha.get_fastpath_enabled()
-    torch.backends.mha.set_fastpath_enabled(False)
-    try:
-        yield
-    finally:
-        torch.backends.mha.set_fastpath_enabled(before)

@@ -74,7 +74,7 @@ class StorageTracker:
     @contextmanager
     def measuring(self) -> Iterator[None]:
         """Count from what is known to exist already."""
-        self._counting = True
+        self._phase, self._counting = "forward", True
         with self._watching():
             for parameter in self._parameters.values():
                 self._adopt(parameter, "parameters")
