@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from einops import rearrange
 
 from course_utils import check, floats
 from course_utils.check import exercise as machinery
@@ -152,6 +153,42 @@ CASES = {
         [2.0**-24 * (1 + 2.0**-23)],
         [(2.0**-23, "eps"), (2.0**-24, "tie"), (2.0**-53, "float64"), (2.0**-149, "lost"),
          (1.0, "too large")],
+    ),
+    "03.1": (
+        [lambda x, y: x[:, :, None] * y[:, None]],
+        [(lambda x, y: y[:, :, None] * x[:, None], "transposed"),
+         (lambda x, y: torch.einsum("bi,bj->ij", x, y), "sums over the batch"),
+         (lambda x, y: x, "the shape"), (lambda x, y: None, "a tensor"), (lambda x: x, "TypeError"),
+         (lambda x, y: 2 * x[:, :, None] * y[:, None], "values are not")],
+    ),
+    "03.2": (
+        [lambda x, n: rearrange(x, "b c (h p) (w q) -> b (h w) (p q c)", p=n, q=n)],
+        [(lambda x, n: rearrange(x, "b c (h p) (w q) -> b (h w) (c p q)", p=n, q=n), "channel"),
+         (lambda x, n: rearrange(x, "b c (h p) (w q) -> b (w h) (p q c)", p=n, q=n), "row by row"),
+         (lambda x, n: x.reshape(2, -1, 3 * n * n), "tears"), (lambda x, n: x, "the shape")],
+    ),
+    "03.3": (
+        [lambda q, k: q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5],
+        [(lambda q, k: q @ k.transpose(-1, -2), "1/√d is missing"),
+         (lambda q, k: q @ k.transpose(-1, -2) / q.shape[-1], "scaled by d"),
+         (lambda q, k: k @ q.transpose(-1, -2) / q.shape[-1] ** 0.5, "q before k"),
+         (lambda q, k: torch.einsum("bhqd,bhkd->bqk", q, k) / q.shape[-1] ** 0.5, "heads")],
+    ),
+    "03.4": (
+        [lambda q, k: q @ k.repeat_interleave(q.shape[1] // k.shape[1], 1).transpose(-1, -2)],
+        [(lambda q, k: q @ k.repeat(1, q.shape[1] // k.shape[1], 1, 1).transpose(-1, -2), "(kv g)"),
+         (lambda q, k: k, "the shape"), (lambda q, k: (q @ q.transpose(-1, -2)), "the shape")],
+    ),
+    "03.5": (
+        [lambda x, m: torch.stack([row[keep].mean(0) for row, keep in zip(x, m, strict=True)])],
+        [(lambda x, m: x.mean(1), "padding"), (lambda x, m: (x * m[..., None]).sum(1), "the sum"),
+         (lambda x, m: (x * m[..., None]).mean(1), "all positions"), (lambda x, m: x, "shape")],
+    ),
+    "03.6": (
+        [lambda x: x.transpose(1, 2), lambda x: x.permute(0, 2, 1, 3)],
+        [(lambda x: x.reshape(x.shape[0], x.shape[2], x.shape[1], -1), "still a reshape"),
+         (lambda x: x, "still a reshape"), (lambda x: x.transpose(0, 2), "other dimensions"),
+         (lambda x: x.transpose(1, 2) * 2, "values are not")],
     ),
     "04.1": (
         [check.ex04.EINSUMS],

@@ -258,3 +258,52 @@ def test_a_roofline_bends_at_the_ridge():
 def test_bad_roofs_are_named(roofs, message):
     with pytest.raises((TypeError, ValueError), match=message):
         draw.roofline(roofs, title="t")
+
+
+def test_a_pattern_keeps_each_cell_s_colour():
+    before = torch.arange(8).reshape(2, 4)
+    picture = draw.pattern(before, before.T, "turned")
+    left, right = picture.figure.axes
+    for ax in (left, right):
+        colours = {
+            t.get_text(): p.get_facecolor() for t, p in zip(ax.texts, ax.patches, strict=True)
+        }
+        assert colours["0"] == colours["3"] != colours["4"]
+    assert "(2, 4) becomes (4, 2): 0 4 1 5 2 6 3 7" in picture.text
+
+
+def test_a_new_value_stays_white():
+    picture = draw.pattern(torch.arange(4), torch.tensor([6]), "sum")
+    assert mpl.colors.to_hex(picture.figure.axes[1].patches[0].get_facecolor()) == "#ffffff"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [(torch.zeros(200), torch.zeros(2), "before must have at most 3 dimensions and 1 to 96 cells"),
+     (torch.zeros(2), torch.zeros(1, 1, 1, 1, 2), "after must have at most 4"),
+     ([1], torch.zeros(2), "before must be a tensor"),
+     (torch.zeros(2), torch.zeros(2, device="meta"), "after must be a tensor with values")],
+)  # fmt: skip
+def test_bad_patterns_are_named(before, after, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        draw.pattern(before, after, "t")
+
+
+def test_bits_are_drawn_one_by_one():
+    picture = draw.bits({"f": ("0", "101", "11", "= 1")}, "t", chosen="f")
+    assert [t for t in texts(picture) if t in "01"] == list("010111")
+    assert picture.text == "t\nf: 0 101 11 = 1"
+
+
+def test_number_lines_and_ranges():
+    picture = draw.number_line({"a": [0.0, 1.0, 3.0]}, title="t", x="value")
+    assert "a: 3 numbers from 0 to 3" in picture.text
+    assert len(picture.figure.axes[0].collections[0].get_segments()) == 3
+    picture = draw.ranges({"a": (-8.0, -4.0, 4.8, 3.3)}, title="t")
+    spans = [(bar.get_x(), round(bar.get_width(), 6)) for bar in picture.figure.axes[0].patches]
+    assert spans == [(-4.0, 8.8), (-8.0, 4.0)]
+    for bad in (lambda: draw.number_line({}, title="t", x="x"), lambda: draw.bits({}, "t"),
+                lambda: draw.number_line({"a": range(401)}, title="t", x="x"),
+                lambda: draw.ranges({"a": (1, 2, 3, "x")}, title="t")):  # fmt: skip
+        with pytest.raises((TypeError, ValueError), match="must|401 marks"):
+            bad()

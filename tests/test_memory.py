@@ -225,6 +225,13 @@ def test_gradients_and_states_that_exist_before_a_cold_measurement():
     assert found.timeline[0].parts["optimizer"] == 8 * P + 4 * (LAYERS + 1)
 
 
+def test_gradients_that_the_step_does_not_touch_are_held_too():
+    layer = linear()
+    layer(X).sum().backward()
+    with torch.no_grad():
+        assert measured(lambda: layer(X), warm_steps=0).gradients == 64 * 64 * 4
+
+
 def test_the_first_step_makes_the_state_and_the_second_has_it():
     cold, warm = (measured(Mlp(), warm_steps=n).timeline[0].parts for n in (0, 1))
     assert cold["optimizer"] == 0 and warm["optimizer"] == 8 * P + 4 * (LAYERS + 1)

@@ -3,6 +3,7 @@
 from course_utils.check.ex00 import *  # noqa: F403
 from course_utils.check.ex01 import *  # noqa: F403
 from course_utils.check.ex02 import *  # noqa: F403
+from course_utils.check.ex03 import *  # noqa: F403
 from course_utils.check.ex04 import *  # noqa: F403
 from course_utils.check.ex05 import *  # noqa: F403
 from course_utils.check.exercise import Exercise, Verdict, progress

@@ -8,6 +8,7 @@ from course_utils.draw.cost import bars, plan, stacked
 from course_utils.draw.curves import curves, live
 from course_utils.draw.floats import bits, number_line, ranges
 from course_utils.draw.graph import graph
+from course_utils.draw.pattern import pattern
 from course_utils.draw.picture import Picture
 from course_utils.draw.roofline import roofline
 from course_utils.draw.storage import mask, storage
@@ -21,6 +22,7 @@ __all__ = [
     "live",
     "mask",
     "number_line",
+    "pattern",
     "plan",
     "ranges",
     "roofline",

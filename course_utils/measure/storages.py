@@ -61,8 +61,9 @@ class StorageTracker:
         self._known: dict[int, _Storage] = {}
         self._awaited: dict[int, _Storage] = {}  # saved by the operation that is about to read it
         self._finalizers: list[weakref.finalize] = []
-        self._parameters: dict[int, torch.Tensor] = {}
-        self._optimizers: dict[int, Optimizer] = {}
+        # Weak, so that what the warm-up step made and dropped is not held on.
+        self._parameters = weakref.WeakValueDictionary[int, torch.Tensor]()
+        self._optimizers = weakref.WeakValueDictionary[int, Optimizer]()
         self._phase, self._optimizing, self._counting = "forward", False, False
 
     @contextmanager
@@ -76,10 +77,10 @@ class StorageTracker:
         """Count from what is known to exist already."""
         self._phase, self._counting = "forward", True
         with self._watching():
-            for parameter in self._parameters.values():
+            for parameter in list(self._parameters.values()):
                 self._adopt(parameter, "parameters")
                 self._adopt_gradient(parameter)
-            for optimizer in self._optimizers.values():
+            for optimizer in list(self._optimizers.values()):
                 self._adopt_state(optimizer)
             self._note()
             yield
@@ -98,7 +99,7 @@ class StorageTracker:
             self._stack.callback(self._forget)
             self._stack.callback(register_optimizer_step_pre_hook(self._before_optimizer).remove)
             self._stack.callback(register_optimizer_step_post_hook(self._after_optimizer).remove)
-            for parameter in self._parameters.values():
+            for parameter in list(self._parameters.values()):
                 self._follow(parameter)
             self._stack.enter_context(
                 saved_tensors_hooks(partial(_Saved, self), attrgetter("tensor"))
@@ -147,7 +148,6 @@ class StorageTracker:
     def _before_optimizer(self, optimizer: Optimizer, *_: object) -> None:
         self._optimizing = True
         self._optimizers[id(optimizer)] = optimizer
-        self._adopt_state(optimizer)
 
     def _after_optimizer(self, optimizer: Optimizer, *_: object) -> None:
         self._adopt_state(optimizer)
