@@ -37,7 +37,7 @@ def peak(
     device: str | torch.device | None = None,
     dtype: torch.dtype = torch.float32,
     *,
-    budget: float = 1.0,
+    budget: float = 2.0,
 ) -> Peak:
     """The peak rate of matrix products in float32, bfloat16 or float16 on this machine.
 
@@ -57,7 +57,7 @@ def best_matmul(
     device: str | torch.device | None = None,
     dtype: torch.dtype = torch.float32,
     *,
-    budget: float = 1.0,
+    budget: float = 2.0,
 ) -> Peak:
     """The fastest square product of random numbers found so far, after `budget` more seconds.
 
