@@ -43,5 +43,8 @@ def _words(bound: str, bounds: dict[str, float]) -> str:
 
 def _below(arithmetic: float, memory: float) -> str:
     if memory > arithmetic:
-        return "It is faster than memory allows, so a cache holds its data."
+        return (
+            "It is faster than a copy's bandwidth allows: a cache holds its data, or reading alone "
+            "is faster than copying."
+        )
     return "It is faster than the peak allows, so the peak was taken too low."
