@@ -57,6 +57,7 @@ def flops(value: float, *, significant: int = 4) -> str:
 
     Whole counts below ten million are written out: '262,144 FLOPs'.
     """
+    count("significant", significant)
     if number("value", value, at_least=0) < 1e7 and value == int(value):
         return f"{int(value):,} FLOPs"
     return _prefixed(value, "FLOPs", 1000, _DECIMAL[:6], significant)
