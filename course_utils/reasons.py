@@ -3,6 +3,7 @@
 from course_utils import units
 from course_utils.arguments import number
 
+BELOW = 0.9  # under this share of a bound, the bound did not hold
 CLOSE = 1.5  # within this factor of a bound, the bound explains the time
 
 
@@ -19,7 +20,7 @@ def reason(seconds: object, *, flops: float, nbytes: float, limits: object) -> s
     start = limits.overhead.value
     bounds = {"arithmetic": arithmetic, "memory": memory, "the start": start}
     tightest = max(bounds, key=bounds.get)
-    if seconds < max(arithmetic, memory) / CLOSE:
+    if seconds < BELOW * max(arithmetic, memory):
         return _below(arithmetic, memory)
     if seconds <= CLOSE * bounds[tightest]:
         return _words(tightest, bounds)

@@ -10,17 +10,18 @@ from course_utils.check.exercise import Wrong, exercise, number
 __all__ = ["ex02_1", "ex02_2", "ex02_3", "ex02_4", "ex02_5"]
 
 LAST_EXACT = {"float16": 2**11, "bfloat16": 2**8, "float32": 2**24, "float64": 2**53}
+T4 = "the same on a T4, whose fast units take fp16 but not bf16"
 SITUATIONS = {
     "orbit of a satellite over ten years": "float64",
     "parameters while an optimizer updates them": "float32",
     "activations on a GPU with bf16 units": "bfloat16",
-    "the same on a T4, which has fp16 units only": "float16",
+    T4: "float16",
 }
 WHY = {
     "orbit of a satellite over ten years": "tiny errors add up over millions of steps",
     "parameters while an optimizer updates them": "an update may be a millionth of a parameter",
     "activations on a GPU with bf16 units": "a wide range is needed, few digits are enough",
-    "the same on a T4, which has fp16 units only": "what the hardware lacks is imitated, slowly",
+    T4: "what the hardware lacks is imitated, slowly",
 }
 
 

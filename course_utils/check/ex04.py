@@ -120,4 +120,4 @@ def ex04_4(answer: object) -> str:
         raise Wrong(f"{strange[0]!r} does not mend this code. Choose from: {known}.")
     if got != right:
         raise Wrong(f"{len(got)} of 4 found; there is more wrong with this code.")
-    return "all four. Each alone can be off by more than a new GPU gains."
+    return "all four. Not waiting can be off a hundredfold, easy data by a tenth."
