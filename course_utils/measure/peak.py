@@ -17,7 +17,11 @@ GROWTH = 12  # doubling n costs 8 times the work; the rest is safety
 
 @dataclass(frozen=True)
 class Peak:
-    """FLOP/s to compare with; `kind` is 'promised' or 'measured', `size` the best n if measured."""
+    """FLOP/s to compare with; `kind` is 'promised' or 'measured', `size` the best n if measured.
+
+    `accumulate` is the format in which products are added up: fp32 in every promise of the table,
+    and PyTorch's default where the rate was measured.
+    """
 
     value: float
     kind: str
@@ -26,6 +30,7 @@ class Peak:
     size: int | None = None
     trusted: bool = True
     reason: str = ""
+    accumulate: str = "fp32"
 
     def __repr__(self) -> str:
         doubt = "" if self.trusted else f" (unsure: {self.reason})"
