@@ -63,7 +63,8 @@ class Explorer:
     def _show(self) -> None:
         self._image.value = self.current.png
         self._image.width, self._image.height = map(str, self.current.shown_size)
-        self._words.value = f"<p>{escape(self.current.text)}</p>"
+        lines = escape(self.current.text).replace("\n", "<br>")
+        self._words.value = f"<p>{lines}</p>"
 
     def _repr_mimebundle_(self, **options: object) -> tuple[dict[str, object], dict[str, object]]:
         still, size = self.current._repr_mimebundle_()
