@@ -1,12 +1,12 @@
 """Checks of chapter 01: tensors, storage, strides."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from numbers import Real
 
 import torch
 
 from course_utils.arguments import shown
-from course_utils.check.exercise import Wrong, exercise, number
+from course_utils.check.exercise import Wrong, exercise, function, number
 
 __all__ = ["ex01_1", "ex01_2", "ex01_3", "ex01_4", "ex01_5", "ex01_6"]
 
@@ -118,7 +118,7 @@ def ex01_3(answer: object) -> str:
 )
 def ex01_4(answer: object) -> str:
     """A causal mask from broadcasting."""
-    make = _function(answer, "a function of T")
+    make = function(answer, "a function of T")
     for T in (4, 7, 1):
         got, wanted = make(T), torch.ones(T, T).tril().bool()
         if not isinstance(got, torch.Tensor):
@@ -148,7 +148,7 @@ def ex01_4(answer: object) -> str:
 )
 def ex01_5(answer: object) -> str:
     """A sliding window without copying."""
-    windows = _function(answer, "a function of x and width")
+    windows = function(answer, "a function of x and width")
     for x, width in ((torch.arange(6), 3), (torch.randn(9), 1), (torch.arange(20)[3::2], 4)):
         got, count = windows(x, width), len(x) - width + 1
         if not isinstance(got, torch.Tensor):
@@ -173,7 +173,7 @@ def ex01_5(answer: object) -> str:
 )
 def ex01_6(answer: object) -> str:
     """Fix the leak."""
-    first_row = _function(answer, "a function of x")
+    first_row = function(answer, "a function of x")
     x = torch.randn(50, 8)
     before, got = x.clone(), first_row(x)
     if not isinstance(got, torch.Tensor):
@@ -229,9 +229,3 @@ def _expect(
         raise Wrong("the right numbers in another order: follow each dimension through permute.")
     good = sum(a == b for a, b in zip(got, right, strict=True))
     raise Wrong(f"{good} of {len(right)} are right. Remember: {else_}")
-
-
-def _function(answer: object, what: str) -> Callable:
-    if not callable(answer):
-        raise Wrong(f"{what} is expected, got {shown(answer)}.")
-    return answer

@@ -1,11 +1,9 @@
 """Checks of chapter 03: einops and jaxtyping."""
 
-from collections.abc import Callable
-
 import torch
 
 from course_utils.arguments import shown
-from course_utils.check.exercise import Wrong, exercise
+from course_utils.check.exercise import Wrong, exercise, function
 
 __all__ = ["ex03_1", "ex03_2", "ex03_3", "ex03_4", "ex03_5", "ex03_6"]
 
@@ -17,7 +15,7 @@ __all__ = ["ex03_1", "ex03_2", "ex03_3", "ex03_4", "ex03_5", "ex03_6"]
 )
 def ex03_1(answer: object) -> str:
     """A batched outer product."""
-    outer = _function(answer, "a function of x and y")
+    outer = function(answer, "a function of x and y")
     for b, i, j in ((2, 3, 4), (1, 5, 5)):
         x, y = torch.randn(b, i), torch.randn(b, j)
         wanted = x[:, :, None] * y[:, None, :]
@@ -37,7 +35,7 @@ def ex03_1(answer: object) -> str:
 )
 def ex03_2(answer: object) -> str:
     """Patches of an image."""
-    patches = _function(answer, "a function of images and size")
+    patches = function(answer, "a function of images and size")
     for size, (h, w) in ((2, (2, 3)), (3, (1, 2))):
         images = torch.arange(2 * 3 * h * size * w * size).reshape(2, 3, h * size, w * size)
         split = images.reshape(2, 3, h, size, w, size)
@@ -62,7 +60,7 @@ def ex03_2(answer: object) -> str:
 )
 def ex03_3(answer: object) -> str:
     """Multi-head attention scores, scaled by 1/√d."""
-    scores = _function(answer, "a function of q and k")
+    scores = function(answer, "a function of q and k")
     for b, h, n, m, d in ((2, 3, 4, 5, 6), (1, 2, 3, 3, 4)):
         q, k = torch.randn(b, h, n, d), torch.randn(b, h, m, d)
         plain = q @ k.transpose(-1, -2)
@@ -85,7 +83,7 @@ def ex03_3(answer: object) -> str:
 )
 def ex03_4(answer: object) -> str:
     """Grouped-query attention scores, without copying the keys."""
-    scores = _function(answer, "a function of q and k")
+    scores = function(answer, "a function of q and k")
     for kv, group in ((2, 3), (3, 1), (1, 4)):
         q, k = torch.randn(2, kv * group, 4, 8), torch.randn(2, kv, 5, 8)
         wanted = q @ k.repeat_interleave(group, dim=1).transpose(-1, -2)
@@ -107,7 +105,7 @@ def ex03_4(answer: object) -> str:
 )
 def ex03_5(answer: object) -> str:
     """A mean over the positions that a mask allows."""
-    pool = _function(answer, "a function of x and mask")
+    pool = function(answer, "a function of x and mask")
     x = torch.randn(3, 5, 4)
     mask = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 0, 0, 0], [0, 0, 1, 0, 1]]).bool()
     summed = (x * mask[:, :, None]).sum(1)
@@ -128,7 +126,7 @@ def ex03_5(answer: object) -> str:
 )
 def ex03_6(answer: object) -> str:
     """A silently wrong transpose, mended."""
-    mended = _function(answer, "a function of x")
+    mended = function(answer, "a function of x")
     x = torch.randn(2, 4, 4, 3)
     mistakes = {
         "still a reshape: the shape is right, the elements are not where they belong.": (
@@ -155,9 +153,3 @@ def _same(got: object, wanted: torch.Tensor, mistakes: dict[str, torch.Tensor]) 
     if got.shape != wanted.shape:
         raise Wrong(f"the shape must be {tuple(wanted.shape)}, got {tuple(got.shape)}.")
     raise Wrong("the shape is right, the values are not: follow each name through the pattern.")
-
-
-def _function(answer: object, what: str) -> Callable:
-    if not callable(answer):
-        raise Wrong(f"{what} is expected, got {shown(answer)}.")
-    return answer

@@ -3,7 +3,7 @@
 import torch
 
 from course_utils.arguments import shown
-from course_utils.check.exercise import Wrong, exercise, number
+from course_utils.check.exercise import Wrong, exercise, function, number
 
 __all__ = ["ex05_1", "ex05_2", "ex05_3", "ex05_4"]
 
@@ -16,7 +16,7 @@ __all__ = ["ex05_1", "ex05_2", "ex05_3", "ex05_4"]
 )
 def ex05_1(answer: object) -> str:
     """The gradient of w2 as an einsum."""
-    grad = _function(answer, "a function of h1 and the gradient of h2")
+    grad = function(answer, "a function of h1 and the gradient of h2")
     for B, D, K in ((4, 3, 2), (5, 5, 5), (1, 2, 3)):
         h1, g = torch.randn(B, D), torch.randn(B, K)
         got = grad(h1, g)
@@ -67,7 +67,7 @@ def ex05_2(answer: object) -> str:
 )
 def ex05_3(answer: object) -> str:
     """Gradient accumulation equals the large batch."""
-    accumulate = _function(answer, "a function of model, x, y and parts")
+    accumulate = function(answer, "a function of model, x, y and parts")
     torch.manual_seed(0)
     model = torch.nn.Linear(3, 1)
     x, y = torch.randn(12, 3), torch.randn(12, 1)
@@ -95,7 +95,7 @@ def ex05_3(answer: object) -> str:
 )
 def ex05_4(answer: object) -> str:
     """A gradient check against finite differences."""
-    numeric = _function(answer, "a function of loss and w")
+    numeric = function(answer, "a function of loss and w")
     cases = [
         (lambda w: w.square().sum(), torch.tensor([1.0, -2.0, 3.0])),
         (lambda w: w.pow(3).sum(), torch.tensor([0.5, 2.0])),
@@ -121,9 +121,3 @@ def ex05_4(answer: object) -> str:
 def _gradient(loss: object, w: torch.Tensor) -> torch.Tensor:
     leaf = w.clone().requires_grad_()
     return torch.autograd.grad(loss(leaf), leaf)[0]
-
-
-def _function(answer: object, what: str) -> object:
-    if not callable(answer):
-        raise Wrong(f"{what} is expected, got {shown(answer)}.")
-    return answer

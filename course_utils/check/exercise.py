@@ -104,6 +104,13 @@ def number(
     raise Wrong(f"{answer:g}{f' {unit}' if unit else ''} is {way}. {off}".strip())
 
 
+def function(answer: object, what: str) -> Callable:
+    """Return `answer` if it can be called; else raise `Wrong`, saying `what` is expected."""
+    if not callable(answer):
+        raise Wrong(f"{what} is expected, got {shown(answer)}.")
+    return answer
+
+
 def progress(chapter: str) -> Table:
     """The exercises of a chapter ('00') and which of them are solved in this kernel."""
     from course_utils import check

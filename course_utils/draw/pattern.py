@@ -7,9 +7,8 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
 from course_utils.arguments import shown, text
-from course_utils.draw.picture import Picture, canvas, style
+from course_utils.draw.picture import TINTS, Picture, canvas, style
 
-TINTS = ("#9ECAE9", "#FFBF86", "#A6DDC1", "#E8B9D2", "#F5DE8C", "#C9C3E6", "#D5B9A4", "#B7D7A8")
 LIMIT = 96
 GAP = 0.9
 

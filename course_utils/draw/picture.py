@@ -13,6 +13,8 @@ from PIL import Image
 BLUE, ORANGE, GREEN, PINK = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 YELLOW, SKY, BLACK, GREY = "#E69F00", "#56B4E9", "#222222", "#BBBBBB"
 PALETTE = (BLUE, ORANGE, GREEN, PINK, YELLOW, SKY)
+# Light enough to carry dark digits: one for each row of a drawn tensor.
+TINTS = ("#9ECAE9", "#FFBF86", "#A6DDC1", "#E8B9D2", "#F5DE8C", "#C9C3E6", "#D5B9A4", "#B7D7A8")
 PART_COLOURS = {
     "parameters": BLUE,
     "gradients": ORANGE,

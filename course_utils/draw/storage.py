@@ -9,11 +9,10 @@ from matplotlib.axes import Axes
 from matplotlib.patches import FancyArrowPatch, Rectangle
 
 from course_utils.arguments import shape, shown, text
-from course_utils.draw.picture import BLACK, Picture, canvas, style
+from course_utils.draw.picture import BLACK, TINTS, Picture, canvas, style
 
 LIMIT = 96  # storage cells that stay legible
 PER_LINE = 16
-TINTS = ("#9ECAE9", "#FFBF86", "#A6DDC1", "#E8B9D2", "#F5DE8C", "#C9C3E6", "#D5B9A4", "#B7D7A8")
 UNTOUCHED = "#EEEEEE"
 GAP = 1.2
 INCHES = 0.5  # a cell's edge
