@@ -128,9 +128,17 @@ def promised(dtype: torch.dtype = torch.float32) -> float | None:
     With fp32 products set to run as TF32 it is TF32's promise, where the device has TF32.
     """
     kind, found = dtype_name(dtype), machine().promise
-    if found and kind == "fp32" and _runs_as_tf32() and found.promised("tf32"):
+    if found and kind == "fp32" and runs_as_tf32() and found.promised("tf32"):
         kind = "tf32"
     return found.promised(kind) if found else None
+
+
+def runs_as_tf32() -> bool:
+    """Whether fp32 products on CUDA are set to run as TF32; the settings' names vary by version."""
+    matmul = torch.backends.cuda.matmul
+    if hasattr(matmul, "fp32_precision"):
+        return matmul.fp32_precision == "tf32"
+    return bool(matmul.allow_tf32)
 
 
 def limit_threads() -> int:
@@ -186,14 +194,6 @@ def _read_number(path: Path) -> float | None:
     except (OSError, ValueError):  # absent, or "max": no limit is set
         return None
     return value if value > 0 else None
-
-
-def _runs_as_tf32() -> bool:
-    """Whether fp32 products on CUDA are set to run as TF32; the settings' names vary by version."""
-    matmul = torch.backends.cuda.matmul
-    if hasattr(matmul, "fp32_precision"):
-        return matmul.fp32_precision == "tf32"
-    return bool(matmul.allow_tf32)
 
 
 def _accelerator_name(kind: str) -> str:

@@ -5,6 +5,7 @@ from course_utils.arguments import number
 
 BELOW = 0.9  # under this share of a bound, the bound did not hold
 CLOSE = 1.5  # within this factor of a bound, the bound explains the time
+IMITATED = 4.0  # fp32's peak over a narrower format's: above this no units for it can be at work
 
 
 def reason(seconds: object, *, flops: float, nbytes: float, limits: object) -> str:
@@ -12,16 +13,45 @@ def reason(seconds: object, *, flops: float, nbytes: float, limits: object) -> s
 
     `seconds` is a number or a result of `measure.time`; `flops` and `nbytes` are the operation's
     counts of FLOPs and of bytes moved; `limits` comes from `measure.limits`. A time
-    below every bound is explained too: caches, or a peak taken too low.
+    below every bound is explained too: caches, a peak taken too low, or TF32 where fp32 was
+    promised; and so is arithmetic in a format that the machine imitates.
     """
     seconds = number("seconds", getattr(seconds, "value", seconds), above=0)
     arithmetic = number("flops", flops, at_least=0) / limits.peak.value
     memory = number("nbytes", nbytes, at_least=0) / limits.bandwidth.value
-    start = limits.overhead.value
-    bounds = {"arithmetic": arithmetic, "memory": memory, "the start": start}
-    tightest = max(bounds, key=bounds.get)
+    bounds = {"arithmetic": arithmetic, "memory": memory, "the start": limits.overhead.value}
     if seconds < BELOW * max(arithmetic, memory):
-        return _below(arithmetic, memory)
+        why = _below(arithmetic, memory)
+    else:
+        why = _why(seconds, bounds, _imitation(limits))
+    return f"{_tf32(flops / seconds, limits)}{why}"
+
+
+def _tf32(rate: float, limits: object) -> str:
+    """A sentence to put first if products at `rate` FLOP/s can only have run as TF32."""
+    if not limits.tf32 or BELOW * rate < limits.fp32.value:
+        return ""
+    promise = units.rate(limits.fp32.value, significant=3)
+    return f"Its products ran as TF32: in fp32 itself no more than {promise} are promised. "
+
+
+def _imitation(limits: object) -> str:
+    """The sentence about a format that is far slower than fp32 here, '' if it is not.
+
+    fp32's peak is a floor, so a doubt about it can only make the ratio too small.
+    """
+    if limits.fp32 is None or not limits.peak.trusted:
+        return ""
+    times = limits.fp32.value / limits.peak.value
+    words = f"This machine has no units for {limits.peak.dtype} and imitates it: "
+    return f"{words}fp32 reached {units.ratio(times)} its rate." if times > IMITATED else ""
+
+
+def _why(seconds: float, bounds: dict[str, float], imitation: str) -> str:
+    """The bound or the sum of bounds that is near; `imitation` is why arithmetic is slow."""
+    tightest = max(bounds, key=bounds.get)
+    if tightest == "arithmetic" and imitation:
+        return imitation
     if seconds <= CLOSE * bounds[tightest]:
         return _words(tightest, bounds)
     if seconds <= CLOSE * sum(bounds.values()):

@@ -1,7 +1,10 @@
 """The FLOP counter against counts made by hand: exact, or an error that names the operation."""
 
+from contextlib import contextmanager
 from functools import partial
+from itertools import chain
 from math import prod
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -11,6 +14,7 @@ from hypothesis import strategies as st
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils.checkpoint import checkpoint
+from torch.utils.flop_counter import FlopCounterMode
 
 from course_utils import measure
 from course_utils.measure.einsum import as_products
@@ -94,44 +98,132 @@ def test_a_matrix_vector_product_into_a_given_result():
         assert counted(lambda: torch.mv(A, V, out=torch.empty(5))) == (70, 0)
 
 
-def test_three_factors_go_from_left_to_right():
-    u, v, w = torch.randn(2), torch.randn(3), torch.randn(4)
-    assert counted(lambda: torch.einsum("i,j,k->ijk", u, v, w)) == (2 * 6 + 2 * 24, 0)
-    a, b, c = torch.randn(2, 3), torch.randn(3, 4), torch.randn(4, 5)
-    assert counted(lambda: torch.einsum("ab,bc,cd->ad", a, b, c)) == (2 * 24 + 2 * 40, 0)
-    assert counted(lambda: torch.einsum("i,i,i->i", u, u, u)) == (0, 0)
+def of_pair(left, right, needed, sizes):
+    """FLOPs of a product of two operands: 2 × the sizes of its indices, 0 if it is elementwise."""
+    alone = {i for i in set(left) ^ set(right) if i not in needed}  # summed over first
+    summed = {i for i in set(left) & set(right) if i not in needed}
+    outer = set(left) - set(right) - alone and set(right) - set(left) - alone
+    return 2 * prod(sizes[i] for i in {*left, *right} - alone) if summed or outer else 0
+
+
+def indices(draw, letters, longest):
+    return "".join(draw(st.lists(st.sampled_from(letters), max_size=longest, unique=True)))
 
 
 @st.composite
-def einsums(draw):
-    """An einsum of two operands: (equation, sizes, left, right, result's indices)."""
-    parts = [
-        "".join(draw(st.lists(st.sampled_from("abcde"), max_size=4, unique=True))) for _ in "lr"
-    ]
+def einsums(draw, operands=2, letters="abcde"):
+    """An einsum: (sizes, each operand's indices, the result's indices)."""
+    parts = [indices(draw, letters, 4) for _ in range(operands)]
     known = sorted(set("".join(parts)))
-    kept = draw(st.lists(st.sampled_from(known), unique=True)) if known else []
-    out = "".join(draw(st.permutations(kept)))
-    sizes = {i: draw(st.integers(1, 4)) for i in known}
-    return sizes, *parts, out
+    out = indices(draw, known, None) if known else ""
+    return {i: draw(st.integers(1, 4)) for i in known}, parts, out
+
+
+def random(parts, sizes):
+    return [torch.randn([sizes[i] for i in part], dtype=torch.float64) for part in parts]
 
 
 @settings(max_examples=100)
 @given(einsums())
 def test_any_einsum_of_two(case):
-    sizes, left, right, out = case
-    alone = [i for i in sizes if (i not in left or i not in right) and i not in out]
-    summed = [i for i in left if i in right and i not in out]
-    own = all(set(a) - set(b) - set(alone) for a, b in ((left, right), (right, left)))
-    # What only one operand has and the result has not is summed over first.
-    forward = 2 * prod(n for i, n in sizes.items() if i not in alone) if summed or own else 0
-    operands = [
-        torch.randn([sizes[i] for i in part], dtype=torch.float64) for part in (left, right)
-    ]
-    equation, results = f"{left},{right}->{out}", []
+    sizes, parts, out = case
+    forward = of_pair(*parts, out, sizes)
+    operands, equation, results = random(parts, sizes), f"{','.join(parts)}->{out}", []
     assert counted(lambda: results.append(torch.einsum(equation, *operands))) == (forward, 0)
     torch.testing.assert_close(results[0], torch.einsum(equation, *operands))
     operands = [x.requires_grad_() for x in operands]
     assert trained(lambda: torch.einsum(equation, *operands)) == (forward, 2 * forward)
+
+
+FROM_LEFT, FROM_RIGHT, OUTER_PAIR = ((0, 1), (0, 1)), ((1, 2), (0, 1)), ((0, 2), (0, 1))
+
+
+@contextmanager
+def opt_einsum(order):
+    """PyTorch as if opt_einsum were installed and chose this order; None: as if it were not."""
+    chooser = SimpleNamespace(contract_path=lambda *_, **__: (order, "report"))
+    found = {"is_available": lambda: bool(order), "get_opt_einsum": lambda: chooser}
+    backend = SimpleNamespace(**found, enabled=bool(order), strategy="auto")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.backends, "opt_einsum", backend)
+        yield
+
+
+def in_steps(parts, out, sizes, order):
+    """FLOPs of the pairwise products in this order, by hand."""
+    left, total = list(parts), 0
+    for i, j in order:
+        second, first = left.pop(j), left.pop(i)
+        needed = {*out, *chain(*left)}
+        total += of_pair(first, second, needed, sizes)
+        left.append({*first, *second} & needed)
+    return total
+
+
+@settings(max_examples=100)
+@given(einsums(3, "abcd"), st.sampled_from([None, FROM_LEFT, FROM_RIGHT, OUTER_PAIR]))
+def test_any_einsum_of_three_in_any_order(case, order):
+    sizes, parts, out = case
+    forward, equation = in_steps(parts, out, sizes, order or FROM_LEFT), f"{','.join(parts)}->{out}"
+    operands, results = random(parts, sizes), []
+    with opt_einsum(order):
+        assert counted(lambda: results.append(torch.einsum(equation, *operands))) == (forward, 0)
+        torch.testing.assert_close(results[0], torch.einsum(equation, *operands))
+
+
+@pytest.mark.parametrize(
+    ("equation", "order", "forward"),
+    [
+        ("i,j,k->ijk", None, 2 * 6 + 2 * 24),
+        ("i,j,k->ijk", FROM_RIGHT, 2 * 12 + 2 * 24),
+        ("i,j,k->ijk", OUTER_PAIR, 2 * 8 + 2 * 24),
+        ("i,j,jk->ik", None, 2 * 6 + 2 * 24),
+        ("i,j,jk->ik", FROM_RIGHT, 2 * 12 + 2 * 8),
+        ("i,i,i->i", None, 0),
+        ("ij,jk,kl->il", None, 2 * 24 + 2 * 40),
+        ("ij,jk,kl->il", FROM_RIGHT, 2 * 60 + 2 * 30),
+        ("i,j,k,l->ijkl", None, 2 * 6 + 2 * 24 + 2 * 120),
+        ("ij,jk,k,kl->il", ((1, 2), (0, 2), (0, 1)), 0 + 2 * 24 + 2 * 40),
+    ],
+)
+def test_three_factors_and_more(equation, order, forward):
+    sizes = dict(zip("ijkl", (2, 3, 4, 5), strict=True))
+    operands = random(equation.partition("->")[0].split(","), sizes)
+    with opt_einsum(order):
+        assert counted(lambda: torch.einsum(equation, *operands)) == (forward, 0)
+
+
+@pytest.mark.parametrize("order", [None, FROM_LEFT, FROM_RIGHT])
+def test_torch_takes_the_order_that_is_counted(order):
+    operands = random(["ij", "jk", "kl"], dict(zip("ijkl", (2, 3, 4, 5), strict=True)))
+    with opt_einsum(order), FlopCounterMode(display=False) as torchs:
+        torch.einsum("ij,jk,kl->il", *operands)
+    with opt_einsum(order):
+        found = counted(lambda: torch.einsum("ij,jk,kl->il", *operands))
+    assert found == (torchs.get_total_flops(), 0)
+
+
+def test_the_package_s_own_choice_is_counted_where_it_is_installed():
+    a, b, c = torch.randn(50, 50), torch.randn(50, 50), torch.randn(50, 2)
+    from_left, from_right = 2 * 125_000 + 2 * 5000, 2 * 2 * 5000
+    expected = from_right if torch.backends.opt_einsum.is_available() else from_left
+    assert counted(lambda: torch.einsum("ij,jk,kl->il", a, b, c)) == (expected, 0)
+
+
+@pytest.mark.parametrize(
+    ("equation", "shapes", "forward"),
+    [
+        ("iij,k->jk", [(3, 3, 2), (4,)], 2 * 8),  # the diagonal, summed, then an outer product
+        ("bi,bj->bij", [(1, 3), (2, 4)], 2 * 24),
+        ("ij,jk->ik", [(3, 1), (4, 5)], 2 * 15),  # torch sums over j first
+        ("...ij,...jk", [(1, 3, 4), (2, 4, 5)], 2 * 120),
+        ("bi,bj,bk->bijk", [(1, 2), (2, 3), (2, 4)], 2 * 12 + 2 * 48),
+    ],
+)
+def test_diagonals_and_broadcast_sizes_are_counted(equation, shapes, forward):
+    operands = [torch.randn(shape) for shape in shapes]
+    with opt_einsum(None):
+        assert counted(lambda: torch.einsum(equation, *operands)) == (forward, 0)
 
 
 @pytest.mark.parametrize(
@@ -154,7 +246,9 @@ def test_counting_does_not_change_an_einsum(equation, shapes):
     torch.testing.assert_close(results[0], torch.einsum(equation, *operands))
 
 
-@pytest.mark.parametrize("equation", ["ij,jk->zz", "ij,jk->ii", "ij", "i,jk->i", ".ij,jk->ik"])
+@pytest.mark.parametrize(
+    "equation", ["ij,jk->zz", "ij,jk->ii", "ij", "i,jk->i", ".ij,jk->ik", "ij,ik->jk"]
+)
 def test_a_wrong_einsum_is_torchs_to_explain(equation):
     with pytest.raises(RuntimeError, match="einsum"):
         measure.flops(lambda: torch.einsum(equation, A, A.T))

@@ -154,7 +154,7 @@ def test_a_processor_alone_has_no_promise(monkeypatch):
 def test_the_promise_follows_the_tf32_setting(monkeypatch, device, setting, expected):
     here = hardware.Machine("cuda", device, 8, 8, 10**10, hardware.find(device))
     monkeypatch.setattr(hardware, "machine", lambda: here)
-    monkeypatch.setattr(hardware, "_runs_as_tf32", lambda: setting == "tf32")
+    monkeypatch.setattr(hardware, "runs_as_tf32", lambda: setting == "tf32")
     assert hardware.promised(torch.float32) == expected
 
 
@@ -163,9 +163,9 @@ def test_the_tf32_setting_is_readable_however_it_was_set():
     before = torch.backends.cuda.matmul.fp32_precision
     try:
         torch.backends.cuda.matmul.fp32_precision = "tf32"
-        assert hardware._runs_as_tf32()
+        assert hardware.runs_as_tf32()
         torch.backends.cuda.matmul.fp32_precision = "ieee"
-        assert not hardware._runs_as_tf32()
+        assert not hardware.runs_as_tf32()
     finally:
         torch.backends.cuda.matmul.fp32_precision = before
 

@@ -53,6 +53,82 @@ def test_steady_work_is_trusted():
     assert any(found.trusted for found in attempts)
 
 
+class FakeDevice:
+    """A queue of work with a clock of its own, and a host whose clock moves only by what it does.
+
+    It shows which clock is read, when is waited for and that budgets hold. It cannot show that
+    torch's events and CUDA's clock are right, nor what launching really costs.
+    """
+
+    def __init__(self):
+        self.host = self.idle_from = 0.0
+        self.waits = 0
+
+    def launch(self, seconds):
+        self.host += 10e-6
+        self.idle_from = max(self.idle_from, self.host) + seconds
+
+    def wait(self, until=None):
+        self.waits += 1
+        self.host = max(self.host, self.idle_from if until is None else until)
+
+    def event(self, enable_timing=False):
+        return FakeEvent(self) if enable_timing else None
+
+
+class FakeEvent:
+    def __init__(self, device):
+        self.device, self.at = device, None
+
+    def record(self):
+        self.at = max(self.device.idle_from, self.device.host)
+
+    def synchronize(self):
+        self.device.wait(self.at)
+
+    def elapsed_time(self, end):
+        if self.device.host < end.at:
+            raise RuntimeError("both events must be completed before calculating elapsed time")
+        return (end.at - self.at) * 1000
+
+
+@pytest.fixture
+def fake(monkeypatch):
+    device = FakeDevice()
+    monkeypatch.setattr(clock, "perf_counter", lambda: device.host)
+    monkeypatch.setattr(hardware, "device_type", lambda name: name)
+    monkeypatch.setattr(torch.cuda, "Event", device.event)
+    monkeypatch.setattr(torch.accelerator, "synchronize", lambda _: device.wait())
+    return device
+
+
+def test_cuda_is_timed_by_its_own_clock(fake):
+    fake.launch(0.3)  # work from before, which is neither timed nor charged
+    found = measure.time(lambda: fake.launch(0.01), budget=0.5, device="cuda")
+    assert found.samples == pytest.approx((0.01,) * len(found.samples), rel=0.01)
+    assert found.warm and found.trusted and found.value == pytest.approx(0.01)
+    assert 0.75 < fake.host <= 0.3 + 0.5 + 0.01
+    assert len(found.samples) > 40 and fake.waits < 10  # the queue is kept filled
+
+
+def test_cuda_calls_that_break_the_budget_are_not_started(fake):
+    slow = measure.time(lambda: fake.launch(0.2), budget=0.5, device="cuda")
+    assert len(slow.samples) == 1 and not slow.trusted and fake.host < 0.5
+    cold = measure.time(lambda: fake.launch(2.0), budget=0.5, device="cuda")
+    assert cold.samples == pytest.approx((2.0,), rel=0.01) and not cold.warm
+
+
+def test_another_accelerator_is_waited_for_after_each_call(fake):
+    found = measure.time(lambda: fake.launch(0.01), budget=0.5, device="mps")
+    assert min(found.samples) >= 0.01
+    assert fake.waits == len(found.samples) + 2  # once before, once for the warm-up
+
+
+def test_the_processor_is_not_waited_for(fake):
+    assert measure.time(lambda: fake.launch(0.01), budget=0.001, device="cpu").value < 0.001
+    assert fake.waits == 0
+
+
 def doubt(samples=(1.0,) * 5, processor=2.0, interruptions=0, device="cpu", wall=1.0):
     return clock._doubt(list(samples), clock.Load(wall, processor, interruptions), device, 2)
 

@@ -1,9 +1,13 @@
 """The sentence after a measurement: each bound, and what lies outside all of them."""
 
-import pytest
+from importlib import import_module
 
-from course_utils import compare, measure
+import pytest
+import torch
+
+from course_utils import compare, hardware, measure
 from course_utils.reasons import reason
+from course_utils.session import session
 
 PEAK = measure.Peak(1e12, "measured", "here", "fp32")
 MEMORY = measure.Bandwidth(1e10, "measured", "here")
@@ -40,6 +44,61 @@ def test_compare_lets_the_bounds_speak():
     assert "bound" not in compare(measured=None, **given).explanation()
 
 
+def narrow(value=1e10, fp32=5e11, **doubt):
+    """Limits of a format whose measured peak is 50 times below fp32's, unless told."""
+    measured = measure.Peak(value, "measured", "here", "fp16", **doubt)
+    return measure.Limits(measured, MEMORY, START, measure.Peak(fp32, "measured", "here", "fp32"))
+
+
+@pytest.mark.parametrize("seconds", [1.1, 9.0])  # larger products are slower still
+def test_a_format_without_units_is_said_to_be_imitated(seconds):
+    words = "no units for fp16 and imitates it: fp32 reached 50 × its rate."
+    assert words in reason(seconds, flops=1e10, nbytes=1e9, limits=narrow())
+
+
+@pytest.mark.parametrize(
+    ("given", "limits"),
+    [
+        ({"nbytes": 1e11, "seconds": 10}, narrow()),  # memory is what it waits for
+        ({"seconds": 0.5}, narrow()),  # faster than the peak
+        ({}, narrow(fp32=2e10)),  # twice as slow is no imitation
+        ({}, narrow(fp32=1e9)),
+        ({}, narrow(trusted=False, reason="noise")),
+    ],
+)
+def test_nothing_is_said_to_be_imitated_without_evidence(given, limits):
+    given = {"seconds": 1.1, "flops": 1e10, "nbytes": 1e9, **given}
+    assert "imitates" not in reason(limits=limits, **given)
+
+
+def fp32_on_cuda(peak):
+    promise = measure.Peak(2e13, "promised", "datasheet", "fp32")
+    roof = measure.Peak(peak, "promised", "datasheet", "fp32")
+    return measure.Limits(roof, measure.Bandwidth(1e12, "promised", "datasheet"), START, promise)
+
+
+TF32 = "ran as TF32: in fp32 itself no more than 20 TFLOP/s are promised."
+
+
+@pytest.mark.parametrize(
+    ("peak", "seconds", "also"),
+    [
+        (1.5e14, 1.1, "bound by arithmetic"),
+        (1.5e14, 2.5, "2.5 × the tightest bound"),
+        (2e13, 1.1, "the peak was taken too low"),  # limits from before TF32 was allowed
+    ],
+)
+def test_products_beyond_the_promise_ran_as_tf32(monkeypatch, peak, seconds, also):
+    given = {"flops": 1.5e14, "nbytes": 1e9, "limits": fp32_on_cuda(peak)}
+    monkeypatch.setattr(hardware, "runs_as_tf32", lambda: True)
+    assert TF32 in reason(seconds, **given) and also in reason(seconds, **given)
+    assert "TF32" not in reason(7.4, **given)  # fp32 can do that, nearly
+    for other in (LIMITS, narrow()):  # on a processor the setting means nothing
+        assert not other.tf32 and "TF32" not in reason(1e-9, **{**given, "limits": other})
+    monkeypatch.setattr(hardware, "runs_as_tf32", lambda: False)
+    assert "TF32" not in reason(seconds, **given) and also in reason(seconds, **given)
+
+
 @pytest.mark.parametrize("bad", [0, -1, float("nan"), "1"])
 def test_bad_seconds(bad):
     with pytest.raises((TypeError, ValueError), match="seconds must be"):
@@ -58,3 +117,31 @@ def test_limits_of_this_machine():
     rows = found.as_table().rows
     assert [row[0] for row in rows] == ["peak", "bandwidth", "starting an operation", "ridge"]
     assert all(row[1].startswith("≈ ") for row in rows)
+
+
+@pytest.fixture
+def a100(monkeypatch):
+    """Figures of a device that is not there; its overhead is the processor's."""
+    device = hardware.find("A100 80GB SXM")
+    machine = hardware.Machine("cpu", "A100", 8, 8, 80 * 10**9, device)
+    monkeypatch.setattr(hardware, "machine", lambda: machine)
+    return device
+
+
+@pytest.mark.parametrize("tf32", [True, False])
+def test_limits_on_cuda_know_plain_fp32(monkeypatch, a100, tf32):
+    monkeypatch.setattr(hardware, "runs_as_tf32", lambda: tf32)
+    found = measure.limits(budget=0.05)
+    assert found.peak.value == a100.promised("tf32" if tf32 else "fp32")
+    assert found.fp32.value == a100.promised("fp32") and found.tf32 is tf32
+    assert measure.limits(torch.bfloat16, budget=0.05).fp32 is None  # promised: no question
+
+
+def test_limits_of_a_measured_narrow_format_know_the_best_fp32_product(monkeypatch):
+    best = measure.Peak(1e30, "measured", "earlier", "fp32")
+    slow = measure.Peak(1e9, "measured", "here", "bf16")
+    monkeypatch.setattr(session, "peaks", {("cpu", "fp32"): best})
+    monkeypatch.setattr(import_module("course_utils.measure.limits"), "peak", lambda *_, **__: slow)
+    monkeypatch.setattr(hardware, "machine", lambda: hardware.Machine("cpu", "x", 2, 2, 1, None))
+    found = measure.limits(torch.bfloat16, device="cpu", budget=0.1)
+    assert found.fp32 is best and not found.tf32

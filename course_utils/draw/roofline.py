@@ -1,6 +1,7 @@
 """Rooflines: the rate an operation can reach, against the FLOPs it does for each byte it moves."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import chain, count
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -10,6 +11,8 @@ from course_utils.arguments import number, positive, shown, text
 from course_utils.draw.picture import BLACK, PALETTE, Picture, canvas, style
 
 NARROWEST, WIDEST = 0.03, 3000.0  # FLOPs a byte shown at least
+BELOW, ABOVE, STEP = -11, 5, -4  # points from a dot up to its name, and on from there
+CLEAR = 3  # pixels kept free around a name: a dot's radius
 
 
 def roofline(
@@ -31,10 +34,10 @@ def roofline(
         figure, (ax,) = canvas(8.8, 4.3)
         for (name, roof), colour in zip(roofs.items(), PALETTE * len(roofs), strict=False):
             _roof(ax, name, *roof, colour)
-        for name, (intensity, rate) in points.items():
+        for intensity, rate in points.values():
             ax.plot([intensity], [rate], "o", color=BLACK, zorder=4)
-            ax.annotate(name, (intensity, rate), (5, -11), textcoords="offset points", fontsize=9.5)
         _axes(ax, text("title", title))
+        _label(ax, points)
     return Picture(figure, _words(title, roofs, points, live))
 
 
@@ -61,6 +64,29 @@ def _axes(ax: Axes, title: str) -> None:
     ax.xaxis.set_major_formatter(lambda value, _: units.digits(value, 2))
     ax.grid(True, which="major")
     ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
+
+
+def _label(ax: Axes, points: Mapping[str, tuple[float, float]]) -> None:
+    """Each point's name beside it, at the first place free of lines, points and other names."""
+    ax.figure.draw_without_rendering()  # settles where everything lies
+    lines = np.concatenate([ax.transData.transform(line.get_xydata()) for line in ax.lines])
+    taken = []
+    for name, point in sorted(points.items(), key=lambda item: item[1]):
+        label = ax.annotate(name, point, (0, 0), textcoords="offset points", fontsize=9.5)
+        for offset, side in _places():
+            label.set(position=offset, ha=side)
+            box = label.get_window_extent().padded(CLEAR)
+            hidden = box.count_contains(lines) or box.count_overlaps(taken)
+            if not hidden and box.y1 <= ax.bbox.y1:
+                break
+        taken.append(box)
+
+
+def _places() -> Iterator[tuple[tuple[float, float], str]]:
+    """Where a name may stand, in points from its dot, with the side that it is aligned to."""
+    for y in chain((BELOW, ABOVE), count(BELOW + STEP, STEP)):
+        yield (5, y), "left"
+        yield (-5, y), "right"
 
 
 def _words(

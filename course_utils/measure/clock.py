@@ -1,15 +1,17 @@
 """How long a function takes, and whether that can be trusted.
 
-Single calls are timed one by one, the first is not counted (it pays for allocation and caches),
-and an accelerator is waited for before and after each call. A processor that is shared with
-another program shows in three ways: the process is interrupted often, it gets less processor time
-than wall time, or calls of the same work vary.
+Single calls are timed one by one, and the first is not counted (it pays for allocation and caches).
+On CUDA, where a call returns before its work is done, the device's own clock times each call by a
+pair of events in its queue; another accelerator is waited for after each call. A processor that is
+shared with another program shows in three ways: the process is interrupted often, it gets less
+processor time than wall time, or calls of the same work vary.
 """
 
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from statistics import median
 from time import perf_counter, process_time
 
@@ -21,6 +23,7 @@ from course_utils.measure.guard import alone
 
 MIN_SAMPLES = 5
 MAX_SAMPLES = 10_000
+QUEUED = 20  # calls on CUDA between two waits: while the queue is full, launching costs no gap
 STABLE = 1.5  # median over minimum above this: calls of the same work differ too much
 SHARE = 0.8  # processor time over wall time below this: something else had the core
 # Interruptions a second and thread. Seen on 2 cores: 7 to 27 alone, 64 to 122 beside one busy
@@ -111,24 +114,26 @@ def time(
     """Time single calls of `fn` for about `budget` seconds, after one call that is not counted.
 
     `device` names where `fn` computes ('cpu', 'cuda', 'mps'); by default the accelerator if the
-    machine has one, which is then waited for before and after each call. `threads` limits
-    PyTorch's processor threads during the calls; one thread is hardly disturbed by a busy core
-    beside it. The warm-up counts against the budget, so that the cost is at most the
-    budget and one call. An error that `fn` raises reaches the caller unchanged.
+    machine has one. On CUDA its work must be in the current stream, where events time it.
+    `threads` limits PyTorch's processor threads during the calls; one thread is hardly disturbed
+    by a busy core beside it. The warm-up counts against the wall-clock budget, so that the cost
+    is at most the budget and one call (on CUDA: and what calls took longer than those before
+    them). An error that `fn` raises reaches the caller unchanged.
     """
     function("fn", fn, "time(lambda: x @ w)")
     positive("budget", budget)
     where = hardware.device_type(device)
-    wait = _waiting(where)
+    wait, block = _waiting(where), QUEUED if where == "cuda" else 1
+    run = partial(_by_events, fn) if where == "cuda" else partial(_by_wall_clock, fn, wait)
     with alone("time"), _limited(threads) as used:
         wait()
         start = perf_counter()
-        fn()
-        wait()
-        cold = perf_counter() - start
-        if cold >= budget:
-            return Time((cold,), used, where, False, "one cold call took the whole budget", False)
-        samples, load = _sample(fn, wait, budget - cold)
+        cold = run(1)
+        left = budget - (perf_counter() - start)
+        if left <= 0:
+            reason = "one cold call took the whole budget"
+            return Time(tuple(cold), used, where, False, reason, False)
+        samples, load = _sample(run, block, left)
     reason = _doubt(samples, load, where, used)
     return Time(tuple(samples), used, where, not reason, reason)
 
@@ -151,19 +156,40 @@ def _waiting(device: str) -> Callable[[], None]:
     return lambda: torch.accelerator.synchronize(device)
 
 
-def _sample(
-    fn: Callable[[], object], wait: Callable[[], None], budget: float
-) -> tuple[list[float], Load]:
-    """Seconds of each call, and the load while they ran."""
-    samples: list[float] = []
-    began, cpu_began, interrupted = perf_counter(), process_time(), _interruptions()
-    while len(samples) < MAX_SAMPLES:
+def _by_wall_clock(fn: Callable[[], object], wait: Callable[[], None], calls: int) -> list[float]:
+    """Seconds of each of `calls` calls, from its start until its work is done."""
+    samples = []
+    for _ in range(calls):
         start = perf_counter()
         fn()
         wait()
         samples.append(perf_counter() - start)
-        if perf_counter() - began + samples[-1] > budget:
-            break
+    return samples
+
+
+def _by_events(fn: Callable[[], object], calls: int) -> list[float]:
+    """Seconds that the CUDA device spent on each of `calls` calls, waited for together."""
+    pairs = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(calls)]
+    for start, end in pairs:
+        start.record()
+        fn()
+        end.record()
+    pairs[-1][1].synchronize()
+    return [start.elapsed_time(end) / 1000 for start, end in pairs]
+
+
+def _sample(
+    run: Callable[[int], list[float]], block: int, budget: float
+) -> tuple[list[float], Load]:
+    """Seconds of each call, at most `block` calls at a time, and the load while they ran."""
+    samples, calls = [], 1
+    began, cpu_began, interrupted = perf_counter(), process_time(), _interruptions()
+    while calls > 0 and len(samples) < MAX_SAMPLES:
+        start = perf_counter()
+        samples += run(calls)
+        end = perf_counter()
+        each = max(end - start, 1e-9) / calls  # a coarse clock may not move
+        calls = min(block, int((budget - (end - began)) / each))
     more = None if interrupted is None else _interruptions() - interrupted
     return samples, Load(perf_counter() - began, process_time() - cpu_began, more)
 

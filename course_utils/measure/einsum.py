@@ -13,49 +13,67 @@ def as_products(
 ) -> Callable[[], torch.Tensor] | None:
     """The einsum as (batch, rows, inner) @ (batch, inner, columns) for each pair of operands.
 
-    Three operands and more go from left to right, as in torch without opt_einsum. None, which
-    leaves the call to torch, if it is elementwise, broadcasts, has one operand or is wrong.
+    Three operands and more go in pairs, in the order that torch takes: from left to right, or the
+    one that opt_einsum chooses where that package is installed. None, which leaves the call to
+    torch, if it has one operand or is wrong.
     """
     if not all(isinstance(x, torch.Tensor) for x in operands):
         return None
     names, out = _spelled_out(equation, operands)
     if len(names) < 2 or not _consistent(names, out, operands):
         return None
-    if len(names) == 2:
-        return _pair(*names, out, *operands)
-    if torch.backends.opt_einsum.is_available():
-        return None
-    return lambda: _from_left(names, out, operands)
+    return lambda: _in_pairs(names, out, operands, _order(equation, operands))
 
 
-def _from_left(names: list[str], out: str, operands: Sequence[torch.Tensor]) -> torch.Tensor:
-    made, have = operands[0], names[0]
-    for position, (name, operand) in enumerate(zip(names[1:], operands[1:], strict=True), 2):
-        last = position == len(names)
-        wanted = out if last else _kept(have + name, "".join(names[position:]) + out)
-        product = _pair(have, name, wanted, made, operand)
-        made = product() if product else torch.einsum(f"{have},{name}->{wanted}", made, operand)
-        have = wanted
-    return made
+def _order(equation: str, operands: Sequence[torch.Tensor]) -> list[tuple[int, ...]]:
+    """The places of each step's two factors; their product goes to the end of what remains."""
+    chooser = torch.backends.opt_einsum
+    if len(operands) > 2 and chooser.enabled:
+        choose = chooser.get_opt_einsum().contract_path
+        return choose(equation, *operands, optimize=chooser.strategy)[0]
+    return [(0, 1), *((0, last) for last in range(len(operands) - 2, 0, -1))]
 
 
-def _pair(
-    left: str, right: str, out: str, a: torch.Tensor, b: torch.Tensor
-) -> Callable[[], torch.Tensor] | None:
-    shared = [i for i in _kept(left, right)]
+def _in_pairs(
+    names: list[str], out: str, operands: Sequence[torch.Tensor], order: list[tuple[int, ...]]
+) -> torch.Tensor:
+    left = _plain(names, operands)
+    for pair in order:
+        (right, b), (first, a) = (left.pop(place) for place in sorted(pair, reverse=True))
+        later = "".join(name for name, _ in left)
+        wanted = _kept(first + right, later + out) if left else out
+        left.append((wanted, _product(first, right, wanted, a, b)))
+    return left[0][1]
+
+
+def _plain(names: list[str], operands: Sequence[torch.Tensor]) -> list[tuple[str, torch.Tensor]]:
+    """Operands without a repeated index (their diagonal) and without sizes that only broadcast."""
+    wide = {i for i, n in _sizes(names, operands) if n != 1}
+
+    def plain(name: str, x: torch.Tensor) -> tuple[str, torch.Tensor]:
+        sizes = dict(zip(name, x.shape, strict=True))
+        kept = "".join(i for i, n in sizes.items() if n != 1 or i not in wide)
+        return kept, torch.einsum(f"{name}->{kept}", x)
+
+    return [plain(name, x) for name, x in zip(names, operands, strict=True)]
+
+
+def _sizes(names: list[str], operands: Sequence[torch.Tensor]) -> set[tuple[str, int]]:
+    return {*zip("".join(names), chain(*(x.shape for x in operands)), strict=True)}
+
+
+def _product(left: str, right: str, out: str, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """Two operands' einsum, as a product of matrices unless it is elementwise."""
+    shared = _kept(left, right)
     batch, inner = [i for i in shared if i in out], [i for i in shared if i not in out]
     rows = [i for i in _kept(left, out) if i not in right]
     columns = [i for i in _kept(right, out) if i not in left]
-    if not inner and not (rows and columns):  # elementwise
-        return None
+    if not inner and not (rows and columns):
+        return torch.einsum(f"{left},{right}->{out}", a, b)
     sizes = dict(zip(left + right, (*a.shape, *b.shape), strict=True))
-
-    def product() -> torch.Tensor:
-        made = _grouped(a, left, batch, rows, inner) @ _grouped(b, right, batch, inner, columns)
-        order = [*batch, *rows, *columns]
-        return torch.einsum(f"{''.join(order)}->{out}", made.reshape([sizes[i] for i in order]))
-
-    return product
+    made = _grouped(a, left, batch, rows, inner) @ _grouped(b, right, batch, inner, columns)
+    order = [*batch, *rows, *columns]
+    return torch.einsum(f"{''.join(order)}->{out}", made.reshape([sizes[i] for i in order]))
 
 
 def _grouped(x: torch.Tensor, names: str, *groups: list[str]) -> torch.Tensor:
@@ -86,9 +104,9 @@ def _spelled_out(equation: str, operands: Sequence[torch.Tensor]) -> tuple[list[
 
 
 def _consistent(names: list[str], out: str, operands: Sequence[torch.Tensor]) -> bool:
-    """Whether each index has one size and the result names each of its indices once."""
+    """Whether sizes of an index agree or broadcast, and the result names each of its own once."""
     if [len(part) for part in names] != [x.dim() for x in operands]:
         return False
-    pairs = {*zip("".join(names), chain(*(x.shape for x in operands)), strict=True)}
-    known = {i for i, _ in pairs}
-    return len(pairs) == len(known) and set(out) <= known and len(set(out)) == len(out)
+    sizes = _sizes(names, operands)
+    known, wide = {i for i, _ in sizes}, [i for i, n in sizes if n != 1]
+    return len(wide) == len(set(wide)) and set(out) <= known and len(set(out)) == len(out)

@@ -7,7 +7,7 @@ import torch
 from course_utils import hardware, units
 from course_utils.arguments import positive
 from course_utils.measure.clock import Time, time
-from course_utils.measure.peak import Peak, peak
+from course_utils.measure.peak import Peak, best_matmul, peak
 from course_utils.table import Table, table
 
 COPIED = 2**24  # numbers of 4 bytes: 64 MiB, more than most caches hold
@@ -30,16 +30,27 @@ class Bandwidth:
 
 @dataclass(frozen=True)
 class Limits:
-    """The three bounds for one number format. `overhead` is in seconds an operation."""
+    """The three bounds for one number format. `overhead` is in seconds an operation.
+
+    `fp32` is the same device's peak in plain fp32, kept where it explains something: measured
+    beside a narrower format that was measured, promised beside fp32 that may run as TF32.
+    """
 
     peak: Peak
     bandwidth: Bandwidth
     overhead: Time
+    fp32: Peak | None = None
 
     @property
     def ridge(self) -> float:
         """FLOPs a byte from which on arithmetic is the limit and not memory: peak / bandwidth."""
         return self.peak.value / self.bandwidth.value
+
+    @property
+    def tf32(self) -> bool:
+        """Whether fp32 products are set to run as TF32 now, on a device that has it."""
+        fp32_on_cuda = self.fp32 is not None and self.fp32.kind == "promised"
+        return fp32_on_cuda and hardware.runs_as_tf32()
 
     def as_table(self) -> Table:
         """The bounds and where each comes from."""
@@ -68,7 +79,18 @@ def limits(
     half, where = positive("budget", budget) / 2, hardware.device_type(device)
     one = torch.ones(1, device=where)
     start = time(lambda: one.add_(1), budget=half / 4, device=where)
-    return Limits(peak(where, dtype, budget=half), bandwidth(where, budget=half / 2), start)
+    roof, memory = peak(where, dtype, budget=half), bandwidth(where, budget=half / 2)
+    return Limits(roof, memory, start, _plain_fp32(roof, where, half / 4))
+
+
+def _plain_fp32(roof: Peak, device: str, budget: float) -> Peak | None:
+    """The peak in fp32 itself that tells what `roof` is made of; None where it tells nothing."""
+    found = hardware.machine().promise
+    if roof.dtype != "fp32" and roof.kind == "measured":
+        return best_matmul(device, budget=budget)
+    if roof.dtype == "fp32" and roof.kind == "promised" and found.promised("tf32"):
+        return Peak(found.promised("fp32"), "promised", found.source, "fp32")
+    return None
 
 
 def bandwidth(device: str | torch.device | None = None, *, budget: float = 0.5) -> Bandwidth:
