@@ -1,5 +1,6 @@
 """Show an error on purpose: its type, and the course's own words for why it comes."""
 
+import re
 from collections.abc import Callable
 
 from course_utils.arguments import function, one_line, text
@@ -18,6 +19,11 @@ def trap(action: Callable[[], object], why: str) -> None:
         action()
     except Exception as error:
         print(f"{type(error).__name__}: {why}")
-        print(f"in its own words: {MEASURED} {one_line(str(error))}")
+        print(f"in its own words: {MEASURED} {one_line(_plain(str(error)))}")
     else:
         print("No error was raised here. Expected one, because:", why)
+
+
+def _plain(words: str) -> str:
+    """`words` without the escapes that colour them in a terminal."""
+    return re.sub(r"\x1b\[[0-9;]*m", "", words)

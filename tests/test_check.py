@@ -6,9 +6,10 @@ import pytest
 import torch
 from einops import rearrange
 
-from course_utils import check, floats
+from course_utils import check, floats, hardware
 from course_utils.check import exercise as machinery
 from course_utils.session import session
+from tests import answers_training
 
 
 class Hostile(dict):
@@ -54,6 +55,7 @@ def fp16(bits):
     return torch.tensor(int(bits, 2), dtype=torch.int32).to(torch.int16).view(torch.float16).item()
 
 
+MEMORY = hardware.machine().memory
 EXACT = check.ex02.LAST_EXACT
 EINSUMS = check.ex04.EINSUMS
 VIEWS = {name: kind for name, kind in check.ex01.KINDS.items()}
@@ -235,6 +237,12 @@ CASES = {
         [(lambda loss, w: 2 * slopes(loss, w), "twice"), (lambda loss, w: None, "a tensor of w"),
          (lambda loss, w: slopes(loss, w, step=0.3), "close"), (lambda loss, w: w * 7, "not those"),
          (lambda loss, w: slopes(loss, w.mul_(1.5)), "w is changed")],
+    ),
+    **answers_training.CASES,
+    "07.5": (
+        [MEMORY / 16],
+        [(MEMORY / 4, "parameters alone"), (MEMORY / 8, "SGD"), (MEMORY / 12, "two numbers"),
+         (MEMORY, "number of bytes"), (MEMORY / 2, "4 bytes"), (1, "too small")],
     ),
 }  # fmt: skip
 RIGHT = [(id, answer) for id, (right, _) in CASES.items() for answer in right]

@@ -250,6 +250,42 @@ def test_a_roofline_bends_at_the_ridge():
     assert "100" not in draw.roofline({"m": (100.0, 10.0)}, title="t").text
 
 
+OTHERS = {"add": (0.125, 4.9e9), "sum": (0.25, 12.6e9), "matrix × vector": (0.5, 10.8e9)}
+
+
+@pytest.mark.parametrize("dpi", [100, 176])  # as it is laid out, and as the PNG is drawn
+@pytest.mark.parametrize(
+    ("rates", "roof"),
+    [
+        ((60e9, 110e9, 125e9), (134e9, 30e9)),
+        ((83e9, 197e9, 193e9), (206e9, 40e9)),
+        ((120e9, 120e9, 120e9), (134e9, 30e9)),
+        ((134e9, 134e9, 134e9), (134e9, 30e9)),
+        ((30e9, 90e9, 80e9), (134e9, 30e9)),
+    ],
+)
+def test_the_names_of_points_hide_nothing(rates, roof, dpi):
+    products = zip((64, 256, 1024), rates, strict=True)
+    points = OTHERS | {f"product of {n}": (n / 6, rate) for n, rate in products}
+    # The long name makes the axes narrower than they are before the layout.
+    figure = draw.roofline({"a machine of a long name, 2 cores": roof}, points, title="t").figure
+    figure.set_dpi(dpi)
+    figure.draw_without_rendering()
+    (ax,) = figure.axes
+    boxes = {label.get_text(): label.get_window_extent() for label in ax.texts}
+    assert set(boxes) == set(points)
+    for box in boxes.values():
+        assert box.count_overlaps(boxes.values()) == 1  # itself
+        assert not any(box.count_contains(ax.transData.transform(x.get_xydata())) for x in ax.lines)
+        assert box.y1 <= ax.bbox.y1  # clear of the title
+
+
+def test_points_that_cannot_be_told_apart_still_get_each_a_name():
+    points = {f"p{i}": (10.0, 50.0) for i in range(9)} | {"none": (10.0, 0)}
+    (ax,) = draw.roofline({"m": (100.0, 10.0)}, points, title="t").figure.axes
+    assert {label.get_text() for label in ax.texts} == set(points)
+
+
 @pytest.mark.parametrize(
     ("roofs", "message"),
     [({}, "at least one machine"), (3, "roofs must map"), ({"m": (0, 1)}, r"roofs\['m'\]\[0\]"),
@@ -307,3 +343,137 @@ def test_number_lines_and_ranges():
                 lambda: draw.ranges({"a": (1, 2, 3, "x")}, title="t")):  # fmt: skip
         with pytest.raises((TypeError, ValueError), match="must|401 marks"):
             bad()
+
+
+class Shown:
+    """A display handle that keeps what it is given."""
+
+    def __init__(self):
+        self.pictures = []
+
+    def update(self, picture):
+        self.pictures.append(picture)
+
+
+@pytest.fixture
+def shown(monkeypatch):
+    handle = Shown()
+
+    def display(picture, display_id):
+        handle.pictures.append(picture)
+        return handle
+
+    monkeypatch.setattr(import_module("course_utils.draw.growing"), "display", display)
+    return handle
+
+
+def grow(**options):
+    labels = {"x": "layer", "y": "scale", "title": "T", "xs": (0, 30)}
+    return draw.growing(["up", "down"], **labels, **options)
+
+
+def test_growing_lines_end_complete_and_keep_their_words(shown):
+    with grow() as figure:
+        for layer in range(31):
+            figure.add("up", layer, 2.0**layer)
+            figure.add("down", layer, 0.5**layer)
+    last = shown.pictures[-1]
+    (ax,) = last.figure.axes
+    assert ax.get_yscale() == "log" and ax.get_xlim() == (0, 30)
+    assert [list(line.get_ydata())[-1] for line in ax.get_lines()] == [2.0**30, 0.5**30]
+    assert len({picture.text for picture in shown.pictures}) == 1
+    assert last.text == "T\nLine chart: scale, logarithmic over layer. Lines: up, down."
+
+
+def test_growing_is_drawn_a_few_times_a_second_only(shown, monkeypatch):
+    now = iter(0.1 * tick for tick in range(1000))
+    clock = import_module("course_utils.draw.growing")
+    monkeypatch.setattr(clock, "perf_counter", lambda: next(now))
+    with grow() as figure:
+        for layer in range(30):
+            figure.add("up", layer, 1.0)
+    assert 3 < len(shown.pictures) < 10
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 0.0])
+def test_what_cannot_be_drawn_leaves_a_gap(shown, value):
+    with grow() as figure:
+        for layer, y in enumerate((1.0, value, 4.0)):
+            figure.add("up", layer, y)
+    (ax,) = shown.pictures[-1].figure.axes
+    drawn = ax.get_lines()[0].get_ydata()
+    assert drawn[0] == 1.0 and drawn[2] == 4.0 and not drawn[1] > 0
+    assert shown.pictures[-1].png
+
+
+def test_a_floor_keeps_small_values_on_the_page(shown):
+    with grow(floor=1e-7) as figure:
+        figure.add("up", 0, 1e-30)
+    assert shown.pictures[-1].figure.axes[0].get_lines()[0].get_ydata()[0] == 1e-7
+
+
+def test_growing_without_points_is_drawn_and_strangers_are_named(shown):
+    with grow() as figure:
+        assert shown.pictures[0].png
+        with pytest.raises(ValueError, match="name must be one of .*'up', 'down'.*'left'"):
+            figure.add("left", 0, 1.0)
+    with pytest.raises(ValueError, match="1 to 6 different ones"):
+        draw.growing(["a", "a"], x="x", y="y", title="T", xs=(0, 1))
+
+
+def test_a_growing_figure_follows_a_training_run(shown):
+    class Step:
+        number, loss = 3, 0.25
+
+    with grow() as figure:
+        figure.follow("down")(Step)
+    assert figure.points["down"] == [(3.0, 0.25)]
+
+
+def test_a_valley_draws_every_step_over_the_contours(shown):
+    paths = draw.valley(
+        ["SGD"], lambda a, b: a**2 + 9 * b**2, xs=(-2, 1), ys=(-1, 1), title="V", lowest=(0, 0)
+    )
+    with paths as figure:
+        for x, y in ((-1.5, 0.5), (-1.0, -0.4), (-0.5, 0.3)):
+            figure.add("SGD", x, y)
+    (ax,) = shown.pictures[-1].figure.axes
+    path, star = ax.get_lines()
+    assert list(path.get_xdata()) == [-1.5, -1.0, -0.5] and list(star.get_xdata()) == [0]
+    assert shown.pictures[-1].text.startswith("V\nContours of the loss")
+
+
+def step_events():
+    model = torch.nn.Linear(16, 4)
+    optimizer, x = torch.optim.AdamW(model.parameters()), torch.randn(8, 16)
+
+    def step():
+        optimizer.zero_grad()
+        model(x).sum().backward()
+        optimizer.step()
+
+    return measure.memory(step)
+
+
+def test_a_timeline_stacks_to_the_totals_and_names_the_peak():
+    found = step_events()
+    picture = draw.timeline(found.timeline, "One step")
+    (ax,) = picture.figure.axes
+    tops = [patch.get_data().values for patch in ax.patches]
+    assert list(tops[-1]) == [event.total for event in found.timeline]
+    assert max(tops[-1]) == found.peak and ax.get_lines()[0].get_ydata()[0] == found.peak
+    assert {"forward", "backward", "optimizer"} <= set(texts(picture))
+    assert f"Peak {found.peak} B." in picture.text and "parameters, optimizer, gradients" in picture.text
+
+
+def test_a_timeline_begins_with_what_is_there_from_the_start():
+    first = step_events().timeline[0]
+    assert first.parts["parameters"] == 4 * (16 * 4 + 4)
+    assert first.parts["optimizer"] == 2 * first.parts["parameters"] + 2 * 4
+    assert first.parts["gradients"] == first.parts["parameters"]
+
+
+@pytest.mark.parametrize("events", [[], [1, 2], None])
+def test_a_timeline_needs_events(events):
+    with pytest.raises(TypeError, match="timeline of measure.memory"):
+        draw.timeline(events, "T")

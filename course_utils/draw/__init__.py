@@ -8,10 +8,12 @@ from course_utils.draw.cost import bars, plan, stacked
 from course_utils.draw.curves import curves, live
 from course_utils.draw.floats import bits, number_line, ranges
 from course_utils.draw.graph import graph
+from course_utils.draw.growing import growing, valley
 from course_utils.draw.pattern import pattern
 from course_utils.draw.picture import Picture
 from course_utils.draw.roofline import roofline
 from course_utils.draw.storage import mask, storage
+from course_utils.draw.timeline import timeline
 
 __all__ = [
     "Picture",
@@ -19,6 +21,7 @@ __all__ = [
     "bits",
     "curves",
     "graph",
+    "growing",
     "live",
     "mask",
     "number_line",
@@ -28,4 +31,6 @@ __all__ = [
     "roofline",
     "stacked",
     "storage",
+    "timeline",
+    "valley",
 ]

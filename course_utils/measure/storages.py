@@ -78,11 +78,12 @@ class StorageTracker:
         self._phase, self._counting = "forward", True
         with self._watching():
             for parameter in list(self._parameters.values()):
-                self._adopt(parameter, "parameters")
+                self._adopt(parameter, "parameters", earlier=True)
                 self._adopt_gradient(parameter)
             for optimizer in list(self._optimizers.values()):
                 self._adopt_state(optimizer)
             self._note()
+            del self.events[:-1]  # all of it was there from the first moment on
             yield
 
     def at_peak(self) -> dict[str, int]:

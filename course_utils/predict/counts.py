@@ -1,8 +1,4 @@
-"""Closed-form arithmetic only: no torch, no device, no clock.
-
-Every function takes plain numbers and returns one. Counts (bytes, FLOPs, strides) are exact ints;
-times and days are floats.
-"""
+"""Bytes, strides, FLOPs and seconds of single tensors and operations; the napkin's training run."""
 
 from dataclasses import dataclass
 from math import ceil, prod

@@ -1,0 +1,111 @@
+"""What one training step of the deep linear model costs: layers D → D, a head D → 1, one loss.
+
+Every count is exact for `train.models.DeepLinear` on the processor with torch's mse_loss, from its
+second step on. Gradients are set to None before each step, and the loss keeps its name during it:
+one number to look at, with a storage of B, in which mse_loss computed the squares.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from course_utils.arguments import count, one_of
+
+FP32 = 4  # bytes
+
+# Numbers kept for each parameter between steps.
+OPTIMIZER_STATE = {"SGD": 0, "momentum": 1, "AdaGrad": 1, "RMSProp": 1, "Adam": 2, "AdamW": 2}
+# PyTorch counts the steps of these in one number of 4 bytes a parameter tensor.
+COUNTS_STEPS = ("AdaGrad", "RMSProp", "Adam", "AdamW")
+# Scratch of torch.optim's step. In a for-loop: copies of the parameter at hand (the root, and for
+# Adam the root divided by the bias correction). In foreach: copies of all parameters.
+FOR_LOOP_SCRATCH = {"SGD": 0, "momentum": 0, "AdaGrad": 1, "RMSProp": 1, "Adam": 2, "AdamW": 2}
+FOREACH_SCRATCH = {"SGD": 0, "momentum": 0, "AdaGrad": 2, "RMSProp": 1, "Adam": 1, "AdamW": 1}
+FORMS = ("for-loop", "foreach", "fused")
+
+
+@dataclass(frozen=True)
+class StepMemory:
+    """Bytes of a training step: four categories, and what is held at each of its moments."""
+
+    parameters: int
+    gradients: int
+    optimizer: int
+    activations: int
+    moments: Mapping[str, int]
+
+    @property
+    def peak(self) -> int:
+        """The most bytes held at once."""
+        return max(self.moments.values())
+
+    @property
+    def peak_at(self) -> str:
+        """The first moment at which most is held."""
+        return max(self.moments, key=lambda moment: self.moments[moment])
+
+
+def deep_linear_parameters(D: int, L: int) -> int:
+    """Parameters of L layers D×D and a head D×1: D·D·L + D."""
+    D, L = count("D", D), count("L", L, at_least=0)
+    return D * D * L + D
+
+
+def deep_linear_flops(B: int, D: int, L: int) -> int:
+    """FLOPs of one training step for B rows of data: 6·B·P, less 2·B·D·D for the first layer.
+
+    The first layer's input is data, and nobody computes its gradient.
+    """
+    B, P = count("B", B), deep_linear_parameters(D, L)
+    first = int(D) * (int(D) if L else 1)
+    return 6 * B * P - 2 * B * first
+
+
+def deep_linear_memory(
+    B: int, D: int, L: int, *, optimizer: str = "Adam", form: str = "for-loop"
+) -> StepMemory:
+    """Bytes of one step in fp32 with one of torch's optimizers, in one of its forms.
+
+    `form` is 'for-loop' (torch's default on the processor), 'foreach' (its default on CUDA) or
+    'fused', which RMSProp lacks: a ValueError. `activations` is what autograd keeps at the end of
+    the forward pass: the input of every layer, and the loss's two inputs.
+    """
+    one_of("optimizer", optimizer, OPTIMIZER_STATE)
+    B, D, L = count("B", B), count("D", D), count("L", L)
+    P, rows = deep_linear_parameters(D, L), B * D
+    steps = L + 1 if optimizer in COUNTS_STEPS else 0
+    state = OPTIMIZER_STATE[optimizer] * P + steps
+    kept = (L + 1) * rows + 2 * B  # layers' inputs, predictions, targets
+    held = {"end of the forward pass": P + state + kept + B}
+    held["backward, head"] = P + state + D + (L + 2) * rows + 3 * B + 1
+    for layer in range(L, 0, -1):
+        held[f"backward, layer {layer}"] = P + state + _backward(B, D, L, layer)
+    held["optimizer"] = 2 * P + state + rows + 2 * B + _scratch(D, L, optimizer, form)
+    moments = {moment: FP32 * numbers for moment, numbers in held.items()}
+    return StepMemory(FP32 * P, FP32 * P, FP32 * state, FP32 * kept, moments)
+
+
+def _backward(B: int, D: int, L: int, layer: int) -> int:
+    """Numbers held beside parameters and state while `layer`'s gradients are computed.
+
+    The weights' gradients so far; the layers' inputs not yet released; the incoming gradient and,
+    but for the first layer, the outgoing one; targets, loss, and the gradient of the loss.
+    """
+    weights = D + (L - layer + 1) * D * D
+    inputs = layer * B * D
+    flowing = (1 if layer == 1 else 2) * B * D
+    return weights + inputs + flowing + 2 * B + 1
+
+
+def _scratch(D: int, L: int, optimizer: str, form: str) -> int:
+    """Numbers that the optimizer's step holds for a moment.
+
+    The for-loop's variable still names the denominator of the parameter before: one copy more.
+    """
+    if one_of("form", form, FORMS) == "fused" and optimizer == "RMSProp":
+        raise ValueError("form must be 'for-loop' or 'foreach' for RMSProp: torch has no fused one")
+    if form == "for-loop":
+        copies = FOR_LOOP_SCRATCH[optimizer]
+        alone, after_another = copies * D * D, copies * (D * D if L > 1 else D) + D * D
+        return max(alone, after_another) if copies else 0
+    P = deep_linear_parameters(D, L)
+    return FOREACH_SCRATCH[optimizer] * P if form == "foreach" else 0

@@ -1,0 +1,25 @@
+"""What chapters 06 to 11 study: small models, optimizers, data, the loop, checkpoints.
+
+It stands on torch alone and knows nothing of the instruments, the figures or the exercises.
+"""
+
+from course_utils.train import models, optimizers
+from course_utils.train.checkpoint import Checkpoints
+from course_utils.train.data import Batches, open_tokens, text_tokens, write_tokens
+from course_utils.train.loop import Diverged, History, Step, evaluate, one_step, train
+
+__all__ = [
+    "Batches",
+    "Checkpoints",
+    "Diverged",
+    "History",
+    "Step",
+    "evaluate",
+    "models",
+    "one_step",
+    "open_tokens",
+    "optimizers",
+    "text_tokens",
+    "train",
+    "write_tokens",
+]

@@ -1,0 +1,129 @@
+"""The training loop: one, short, for every model of the course."""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from statistics import median
+from time import perf_counter
+
+import torch
+from torch import Tensor, nn
+
+from course_utils.arguments import count
+
+Loss = Callable[[Tensor, Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of training: its number (from 1), its loss, its seconds, how many targets it had.
+
+    `loss` is that of the batch before the step changed the model.
+    """
+
+    number: int
+    loss: float
+    seconds: float
+    targets: int
+
+
+@dataclass(frozen=True)
+class History:
+    """The steps of a run."""
+
+    steps: tuple[Step, ...]
+
+    @property
+    def losses(self) -> list[float]:
+        """The loss of each step."""
+        return [step.loss for step in self.steps]
+
+    @property
+    def seconds(self) -> float:
+        """The median step, in seconds: the first ones are slower."""
+        return median(step.seconds for step in self.steps)
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Targets of a step over the median step's seconds."""
+        return median(step.targets for step in self.steps) / self.seconds
+
+
+class Diverged(RuntimeError):
+    """The loss is no finite number; the model is as the step before left it."""
+
+
+def train(
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    batches: Iterator[tuple[Tensor, Tensor]],
+    loss: Loss,
+    *,
+    steps: int,
+    first: int = 1,
+    callbacks: tuple[Callable[[Step], None], ...] = (),
+) -> History:
+    """Take `steps` steps, numbered from `first`, and call each of `callbacks` after each.
+
+    `loss(model(x), y)` must be one number. Raises `Diverged` with the step's number when it is
+    not finite: before the optimizer acts, and before any callback, so that neither the model nor
+    a checkpoint takes harm. Raises ValueError when the batches end early.
+    """
+    history = []
+    model.train()
+    last = count("first", first, at_least=0) + count("steps", steps, at_least=0) - 1
+    for number in range(first, last + 1):
+        began = perf_counter()
+        x, y = _next(batches, number, last)
+        value = one_step(model, optimizer, x, y, loss, number)
+        step = Step(number, value, perf_counter() - began, y.numel())
+        history.append(step)
+        for callback in callbacks:
+            callback(step)
+    return History(tuple(history))
+
+
+def one_step(
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    x: Tensor,
+    y: Tensor,
+    loss: Loss,
+    number: int = 1,
+) -> float:
+    """Forward, backward, update; returns the loss. Reading it waits for an accelerator."""
+    optimizer.zero_grad()
+    wrong = loss(model(x), y)
+    value = wrong.item()
+    if not math.isfinite(value):
+        raise Diverged(f"the loss is {value} at step {number}: a smaller lr may help")
+    wrong.backward()
+    optimizer.step()
+    return value
+
+
+@torch.no_grad()
+def evaluate(
+    model: nn.Module, batches: Iterator[tuple[Tensor, Tensor]], loss: Loss, *, steps: int
+) -> float:
+    """The mean loss over `steps` batches, in evaluation mode; the model's mode is restored.
+
+    Raises ValueError when the batches end early.
+    """
+    training, steps = model.training, count("steps", steps)
+    model.eval()
+    try:
+        pairs = (_next(batches, number, steps) for number in range(1, steps + 1))
+        return sum(loss(model(x), y).item() for x, y in pairs) / steps
+    finally:
+        model.train(training)
+
+
+def _next(
+    batches: Iterator[tuple[Tensor, Tensor]], number: int, last: int
+) -> tuple[Tensor, Tensor]:
+    """The next batch; ValueError when there is none."""
+    try:
+        return next(batches)
+    except StopIteration:
+        raise ValueError(f"the batches ended before step {number} of {last}") from None

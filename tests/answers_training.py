@@ -1,0 +1,194 @@
+"""Answers to the exercises of chapters 06 to 08: right ones, and wrong ones with a reply's word."""
+
+import numpy as np
+import torch
+
+from course_utils.train import optimizers
+
+
+def own(seed, permutation=True, numbers=True):
+    source = torch.Generator().manual_seed(seed if numbers else 0)
+    order = np.random.default_rng(seed if permutation else 0).permutation(8)
+    return torch.randn(4, generator=source), order
+
+
+def globally(seed):
+    torch.manual_seed(seed)
+    return torch.randn(4), np.random.default_rng(seed).permutation(8)
+
+
+def unseeded(seed):
+    return torch.randn(4), np.random.default_rng(seed).permutation(8)
+
+
+class Momentum(optimizers.Optimizer):
+    average = False
+
+    def update(self, p, g, state, lr, momentum):
+        share = 1 - momentum if self.average else 1
+        state["v"] = momentum * state["v"] + share * g if "v" in state else g.clone()
+        p -= lr * state["v"]
+
+
+class Averaged(Momentum):
+    average = True
+
+
+class PlainSGD(optimizers.Optimizer):
+    def update(self, p, g, state, lr, **_):
+        p -= lr * g
+
+
+class Still(optimizers.Optimizer):
+    def update(self, p, g, state, lr, **_):
+        p = p - lr * g
+
+
+class RMSProp(optimizers.Optimizer):
+    summed, inside = False, False
+
+    def update(self, p, g, state, lr, alpha, eps):
+        old = state.get("s", torch.zeros_like(p))
+        state["s"] = old + g * g if self.summed else alpha * old + (1 - alpha) * g * g
+        root = (state["s"] + eps).sqrt() if self.inside else state["s"].sqrt() + eps
+        p -= lr * g / root
+
+
+class Summed(RMSProp):
+    summed = True
+
+
+class Inside(RMSProp):
+    inside = True
+
+
+class Adam(optimizers.Optimizer):
+    corrected, swapped = True, False
+
+    def update(self, p, g, state, lr, betas, eps):
+        b1, b2 = reversed(betas) if self.swapped else betas
+        zero = torch.zeros_like(p)
+        state["m"] = b1 * state.get("m", zero) + (1 - b1) * g
+        state["s"] = b2 * state.get("s", zero) + (1 - b2) * g * g
+        t = state["t"] = state.get("t", 0) + 1
+        first, second = (1 - b1**t, 1 - b2**t) if self.corrected else (1, 1)
+        p -= lr * state["m"] / first / ((state["s"] / second).sqrt() + eps)
+
+
+class Biased(Adam):
+    corrected = False
+
+
+class Swapped(Adam):
+    swapped = True
+
+
+def windows(tokens, T, starts, shift=1):
+    rows = torch.tensor([[int(tokens[s + i]) for i in range(T + 1)] for s in starts])
+    return rows[:, :-1], rows[:, shift : shift + T]
+
+
+def narrow(tokens, T, starts):
+    x, y = windows(tokens, T, starts)
+    return x.int(), y.int()
+
+
+def without(*forgotten):
+    """pack and unpack that leave out some of model, optimizer, source, torch."""
+
+    def pack(model, optimizer, source):
+        states = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
+        states |= {"source": source.get_state(), "torch": torch.get_rng_state()}
+        return {name: state for name, state in states.items() if name not in forgotten}
+
+    def unpack(state, model, optimizer, source):
+        takers = {"model": model.load_state_dict, "optimizer": optimizer.load_state_dict}
+        takers |= {"source": source.set_state, "torch": torch.set_rng_state}
+        for name, value in state.items():
+            takers[name](value)
+
+    return pack, unpack
+
+
+BYTES = {"SGD": 12e9, "momentum": 18e9, "AdaGrad": 18e9, "AdamW": 24e9}
+LOOPS = {"A": "zero_grad", "B": "use lr", "C": "same device", "D": "train mode"}
+
+CASES = {
+    "06.1": (
+        [235_146],
+        [(234_752, "weights alone"), (235_146 + 784, "need no bias"), (940_584, "not bytes"),
+         (235_920, "each output"), (784 * 256 * 1280, "add up"), (10, "too small")],
+    ),
+    "06.2": (
+        [{"middle", "scale"}, ["scale", "middle"]],
+        [({"middle"}, "1 of 2"), ({"last"}, "nn.Sequential is a module"),
+         ({"middle", "scale", "shift"}, "nn.Parameter"), ({"first", "middle"}, "nn.Linear"),
+         ({"bias"}, "no attribute"), ({1}, "no attribute"), (set(), "0 of 2"), ("middle", "a set")],
+    ),
+    "06.3": (
+        [0.0625],
+        [(0.04419, "half of it away"), (0.00390625, "variance"), (0.08839, "under the root"),
+         (0.02795, "Xavier"), (0.03125, "the gradient"), (0.0221, "over the inputs"),
+         (1.0, "too large")],
+    ),
+    "06.4": (
+        [own, lambda seed: tuple(part.tolist() for part in own(seed))],
+        [(globally, "generator of torch"), (unseeded, "two calls"),
+         (lambda seed: own(seed, permutation=False), "permutation stay"),
+         (lambda seed: own(seed, numbers=False), "numbers stay"),
+         (lambda seed: torch.ones(4), "a pair"), (lambda seed: ([1, 2], range(8)), "4 numbers"),
+         (lambda seed: (torch.ones(4), [0] * 8), "permutation of 0 to 7"),
+         (lambda: None, "TypeError")],
+    ),
+    "07.1": (
+        [Momentum, optimizers.Momentum],
+        [(PlainSGD, "nothing is carried"), (Averaged, "average"), (Still, "does not move"),
+         (Adam, "TypeError"), (lambda: 1, "a class")],
+    ),
+    "07.2": (
+        [RMSProp, optimizers.RMSProp],
+        [(Summed, "AdaGrad"), (Inside, "under the root"), (Still, "does not move"),
+         (PlainSGD, "differs")],
+    ),
+    "07.3": (
+        [Adam, optimizers.Adam, torch.optim.Adam],
+        [(Biased, "bias correction"), (Swapped, "swapped"), (Still, "does not move"),
+         (PlainSGD, "step 1 of 50")],
+    ),
+    "07.4": (
+        [BYTES],
+        [({**BYTES, "SGD": 3e9}, "4 bytes"), ({**BYTES, "AdamW": 18e9}, "is missing"),
+         ({**BYTES, "SGD": 18e9}, "too many"), ({**BYTES, "AdamW": 16}, "for one parameter"),
+         ({**BYTES, "AdamW": 12e9}, "not 2"), ({**BYTES, "SGD": None}, "still open"),
+         ({**BYTES, "SGD": "x"}, "number"), (12e9, "dict")],
+    ),
+    "07.6": (
+        [1.8096, 2 * 0.999**100],
+        [(2 * 0.9**100, "lr belongs"), (2 * 0.99**100, "decay belongs"), (1.998, "one step"),
+         (0.999**100, "starts from 2"), (1.8, "multiply"), (1.0, "Adam's way"), (7.0, "too large")],
+    ),
+    "08.1": (
+        [windows],
+        [(lambda d, T, s: windows(d, T, s, shift=0), "the inputs"), (narrow, "int64"),
+         (lambda d, T, s: windows(d, T, np.asarray(s) * 0), "not the tokens"),
+         (lambda d, T, s: windows(d, T - 1, s), "shape"), (lambda d, T, s: None, "a pair"),
+         (lambda d, T, s: (1, 2), "must be a tensor"), (lambda: 1, "TypeError")],
+    ),
+    "08.2": (
+        [498_976],
+        [(498_975, "last start"), (498_977, "T + 1"), (998_976, "2 bytes"), (488, "overlap"),
+         (487, "overlap"), (500_000, "no room"), (3, "too small")],
+    ),
+    "08.3": (
+        [LOOPS, {**LOOPS, "A": " Zero_grad"}],
+        [({**LOOPS, "A": "use lr"}, "A: 'use lr' does not"), ({**LOOPS, "D": None}, "D is still"),
+         ({**LOOPS, "B": "more lr"}, "none of the four"), ({**LOOPS, "B": 3}, "none of the four"),
+         ("zero_grad", "dict")],
+    ),
+    "08.4": (
+        [without()],
+        [(without("optimizer"), "Adam begins anew"), (without("source"), "the data differ"),
+         (without("model"), "the first loss differs"), (without("torch"), "the first loss differs"),
+         ((1, 2), "a function"), (lambda: 1, "the pair"), ((lambda *a: {}, print), "anew")],
+    ),
+}  # fmt: skip
