@@ -30,14 +30,28 @@ from course_utils.predict.deep_linear import (
     deep_linear_memory,
     deep_linear_parameters,
 )
+from course_utils.predict.transformer import (
+    StepFlops,
+    activations,
+    kv_cache,
+    transformer_flops,
+    transformer_memory,
+    transformer_parameters,
+    transformer_products,
+)
+from course_utils.shapes import PRESETS, Shape, preset
 
 __all__ = [
     "ELEMENT_BYTES",
     "OPTIMIZER_STATE",
+    "PRESETS",
     "RECIPES",
     "SECONDS_PER_DAY",
     "Recipe",
+    "Shape",
+    "StepFlops",
     "StepMemory",
+    "activations",
     "ceil_to_whole",
     "contiguous_stride",
     "deep_linear_flops",
@@ -46,12 +60,18 @@ __all__ = [
     "einsum_flops",
     "elements",
     "intensity",
+    "kv_cache",
     "largest_model",
     "matmul_flops",
     "position",
+    "preset",
     "roofline_seconds",
     "seconds",
     "tensor_bytes",
     "training_days",
     "training_flops",
+    "transformer_flops",
+    "transformer_memory",
+    "transformer_parameters",
+    "transformer_products",
 ]

@@ -1,0 +1,149 @@
+"""What a decoder-only transformer costs: parameters, FLOPs, memory of a step, the KV cache.
+
+Exact for `train.transformer`; for other code of the same shape the parameters and the FLOPs of the
+products are the same, the activations are not.
+"""
+
+from dataclasses import dataclass
+
+from course_utils.arguments import choice, count, one_of
+from course_utils.predict.deep_linear import FORMS, FP32, OPTIMIZER_STATE, StepMemory
+from course_utils.shapes import Shape
+
+INDEX = 8  # bytes of a token number in int64
+
+
+@dataclass(frozen=True)
+class StepFlops:
+    """FLOPs of one training step; `attention` is the part of the products among tokens."""
+
+    forward: int
+    backward: int
+    attention: int
+
+    @property
+    def total(self) -> int:
+        """FLOPs forward and backward."""
+        return self.forward + self.backward
+
+
+def transformer_parameters(shape: Shape) -> dict[str, int]:
+    """Parameters by part. A tied output layer is the embedding and counts once."""
+    d, h, kv, L = shape.width, shape.hidden, shape.kv_width, shape.layers
+    gpt = shape.style == "gpt"
+    bias = 1 if gpt else 0
+    norm = 2 * d if gpt else d
+    return {
+        "embedding": shape.vocabulary * d,
+        "positions": shape.context * d if gpt else 0,
+        "attention": L * (2 * d * d + 2 * d * kv + bias * (2 * d + 2 * kv)),
+        "feed-forward": L * ((2 if gpt else 3) * d * h + bias * (d + h)),
+        "norms": (2 * L + 1) * norm,
+        "head": 0 if shape.tied else shape.vocabulary * d,
+    }
+
+
+def transformer_products(shape: Shape) -> int:
+    """Parameters that multiply each token: all matrices of the layers, and the output layer."""
+    d, h = shape.width, shape.hidden
+    layer = 2 * d * d + 2 * d * shape.kv_width + (2 if shape.style == "gpt" else 3) * d * h
+    return shape.layers * layer + shape.vocabulary * d
+
+
+def transformer_flops(
+    shape: Shape,
+    batch: int,
+    tokens: int,
+    *,
+    causal: bool = False,
+    flash: bool = False,
+    recompute: bool = False,
+) -> StepFlops:
+    """FLOPs of a training step on `batch` sequences of `tokens` tokens each.
+
+    Products with parameters take 2 FLOPs a parameter and token forward, 4 backward. Attention
+    multiplies tokens with tokens: 4 · tokens · width a token and layer forward, counted in full
+    (`causal` counts half, what the mask leaves). Its backward takes twice that, or 2.5 times where
+    the kernel recomputes (`flash`). `recompute` runs the layers' forward pass once more in the
+    backward pass (activation checkpointing).
+    """
+    rows = count("batch", batch) * _fitting(shape, tokens)
+    weights = 2 * rows * transformer_products(shape)
+    among = 4 * rows * tokens * shape.width * shape.layers
+    among = among // 2 if choice("causal", causal) else among
+    backward_among = among * 5 // 2 if choice("flash", flash) else 2 * among
+    again = weights - 2 * rows * shape.vocabulary * shape.width + among
+    again = again if choice("recompute", recompute) else 0
+    return StepFlops(weights + among, 2 * weights + backward_among + again, among + backward_among)
+
+
+def kv_cache(shape: Shape, batch: int, tokens: int, *, element: int = 2) -> int:
+    """Bytes of the keys and values of `batch` sequences of `tokens`, `element` bytes a number."""
+    numbers = 2 * shape.layers * shape.kv_width * count("batch", batch) * count("tokens", tokens)
+    return numbers * count("element", element)
+
+
+def transformer_memory(
+    shape: Shape, batch: int, tokens: int, *, optimizer: str = "AdamW", form: str = "fused"
+) -> StepMemory:
+    """Bytes of a training step of `train.transformer` in fp32, from the second step on.
+
+    Activations are what autograd keeps with the processor's flash attention. The moments cover the
+    ends of the backward pass and the optimizer's step; in between lie smaller ones.
+    """
+    P = sum(transformer_parameters(shape).values())
+    state = OPTIMIZER_STATE[one_of("optimizer", optimizer, OPTIMIZER_STATE)] * P
+    steps = _tensors(shape) if optimizer != "SGD" else 0
+    rows = count("batch", batch) * _fitting(shape, tokens)
+    kept = activations(shape, batch, tokens)
+    static = FP32 * (P + state + steps)
+    scores = FP32 * rows * shape.vocabulary
+    moments = {
+        "backward, loss": static + kept + 2 * scores + FP32,
+        "backward, last layer": static + kept - scores + FP32 * _last_layer(shape, rows),
+        "optimizer": static + FP32 * (P + _scratch(shape, P, form)) + INDEX * 2 * rows,
+    }
+    return StepMemory(FP32 * P, FP32 * P, FP32 * (state + steps), kept, moments)
+
+
+def activations(shape: Shape, batch: int, tokens: int) -> int:
+    """Bytes that autograd keeps at the end of the forward pass.
+
+    A token and layer: the inputs of the norms, of the products and of attention, attention's result
+    and the logarithm of its sums, the feed-forward layer's inside. Once: the last norm, the log of
+    the probabilities, and the token numbers.
+    """
+    rows = count("batch", batch) * _fitting(shape, tokens)
+    d, h, kv, H = shape.width, shape.hidden, shape.kv_width, shape.heads
+    if shape.style == "gpt":
+        layer, last, places = 6 * d + 2 * kv + 2 * h + H + 4, 2 * d + 2, INDEX * tokens
+    else:
+        layer, last = 8 * d + 2 * kv + 4 * h + H + 2, 3 * d + 1
+        places = FP32 * 2 * tokens * shape.head_width  # cosines and sines
+    numbers = rows * (shape.layers * layer + last + shape.vocabulary)
+    return FP32 * (numbers + 1) + INDEX * 2 * rows + places
+
+
+def _last_layer(shape: Shape, rows: int) -> int:
+    """Numbers that flow through the last layer's backward pass, less what it has released."""
+    d, h = shape.width, shape.hidden
+    head = (shape.vocabulary + h + 1) * d
+    return head + rows * (h - d)
+
+
+def _tensors(shape: Shape) -> int:
+    """Parameter tensors: each has a step count of its own in AdamW."""
+    if shape.style == "gpt":
+        return 2 + 12 * shape.layers + 2 + (0 if shape.tied else 1)
+    return 1 + 9 * shape.layers + 1 + (0 if shape.tied else 1)
+
+
+def _scratch(shape: Shape, P: int, form: str) -> int:
+    largest = shape.vocabulary * shape.width
+    return {"fused": 0, "foreach": P, "for-loop": 3 * largest}[one_of("form", form, FORMS)]
+
+
+def _fitting(shape: Shape, tokens: int) -> int:
+    if count("tokens", tokens) > shape.context:
+        raise ValueError(f"tokens must fit the context of {shape.context}, got {tokens}")
+    return tokens

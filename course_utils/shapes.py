@@ -1,0 +1,73 @@
+"""The shape of a decoder-only transformer: all that its costs depend on."""
+
+from dataclasses import dataclass
+
+from course_utils.arguments import choice, count, one_of
+
+STYLES = ("gpt", "llama")
+
+
+def _must_divide(what: str, part: int, whole: str, size: int) -> None:
+    if size % part:
+        raise ValueError(f"{what} must divide {whole}, got {part} and {size}")
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A transformer by its sizes.
+
+    'gpt': learned positions, LayerNorm, biases, a feed-forward layer of two products with GELU.
+    'llama': rotary positions, RMSNorm, no biases, three products with SiLU. `heads` attend with
+    queries of their own; `kv_heads` of them share keys and values (grouped-query attention).
+    `tied`: the output layer is the embedding. Raises ValueError for sizes that do not divide.
+    """
+
+    style: str
+    vocabulary: int
+    context: int
+    layers: int
+    width: int
+    heads: int
+    hidden: int
+    kv_heads: int | None = None
+    tied: bool = True
+
+    def __post_init__(self) -> None:
+        one_of("style", self.style, STYLES)
+        choice("tied", self.tied)
+        for name in ("vocabulary", "context", "layers", "width", "heads", "hidden"):
+            count(name, getattr(self, name))
+        if self.kv_heads is None:
+            object.__setattr__(self, "kv_heads", self.heads)
+        _must_divide("heads", self.heads, "width", self.width)
+        _must_divide("kv_heads", count("kv_heads", self.kv_heads), "heads", self.heads)
+        if self.style == "llama":
+            _must_divide("2 · heads", 2 * self.heads, "width", self.width)
+
+    @property
+    def head_width(self) -> int:
+        """Numbers of one head's query."""
+        return self.width // self.heads
+
+    @property
+    def kv_width(self) -> int:
+        """Numbers of all keys of one token in one layer."""
+        return self.kv_heads * self.head_width
+
+
+PRESETS = {
+    # Radford et al. 2019; the sizes of OpenAI's released weights.
+    "GPT-2 small": Shape("gpt", 50257, 1024, 12, 768, 12, 4 * 768),
+    # Brown et al. 2020, table 2.1; published as 175 billion.
+    "GPT-3": Shape("gpt", 50257, 2048, 96, 12288, 96, 4 * 12288),
+    # Grattafiori et al. 2024, table 3, and the released configurations.
+    "Llama-3 8B": Shape("llama", 128256, 8192, 32, 4096, 32, 14336, kv_heads=8, tied=False),
+    "Llama-3 70B": Shape("llama", 128256, 8192, 80, 8192, 64, 28672, kv_heads=8, tied=False),
+    # The course's own: bytes as tokens.
+    "small": Shape("gpt", 256, 64, 3, 96, 4, 4 * 96),
+}
+
+
+def preset(name: str) -> Shape:
+    """A known shape by its name; the error lists the names."""
+    return PRESETS[one_of("name", name, PRESETS)]

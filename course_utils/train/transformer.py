@@ -1,0 +1,168 @@
+"""Two small transformers, written to be read: GPT-2's kind and Llama's.
+
+Both read token numbers of shape (B, T) and return scores of shape (B, T, vocabulary).
+"""
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from course_utils.shapes import Shape
+
+
+def transformer(shape: Shape) -> nn.Module:
+    """A model of that shape, with weights of standard deviation 0.02 as in GPT-2."""
+    return GPT(shape) if shape.style == "gpt" else Llama(shape)
+
+
+class GPT(nn.Module):
+    """Embedding of tokens and places, blocks, a norm, the output layer (the embedding, if tied)."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.shape = shape
+        self.tokens = nn.Embedding(shape.vocabulary, shape.width)
+        self.places = nn.Embedding(shape.context, shape.width)
+        self.blocks = nn.ModuleList(GPTBlock(shape) for _ in range(shape.layers))
+        self.norm = nn.LayerNorm(shape.width)
+        self.head = nn.Linear(shape.width, shape.vocabulary, bias=False)
+        if shape.tied:
+            self.head.weight = self.tokens.weight
+        self.apply(_small_weights)
+
+    def forward(self, ids: Int64[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
+        """Scores of the next token at every place."""
+        x = self.tokens(ids) + self.places(torch.arange(_fitting(self, ids), device=ids.device))
+        for block in self.blocks:
+            x = block(x)
+        return self.head(self.norm(x))
+
+
+class GPTBlock(nn.Module):
+    """x + attention(norm(x)), then x + feed-forward(norm(x))."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        d, kv = shape.width, shape.kv_width
+        self.shape = shape
+        self.norm1, self.norm2 = nn.LayerNorm(d), nn.LayerNorm(d)
+        self.qkv = nn.Linear(d, d + 2 * kv)
+        self.out = nn.Linear(d, d)
+        self.up, self.down = nn.Linear(d, shape.hidden), nn.Linear(shape.hidden, d)
+
+    def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+        """The same shape, mixed over places and over width."""
+        widths = (self.shape.width, self.shape.kv_width, self.shape.kv_width)
+        x = x + self.out(attention(*self.qkv(self.norm1(x)).split(widths, -1), self.shape))
+        return x + self.down(F.gelu(self.up(self.norm2(x))))
+
+
+class Llama(nn.Module):
+    """Embedding, blocks, a norm, the output layer; places enter as rotations of q and k."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.shape = shape
+        self.tokens = nn.Embedding(shape.vocabulary, shape.width)
+        self.blocks = nn.ModuleList(LlamaBlock(shape) for _ in range(shape.layers))
+        self.norm = nn.RMSNorm(shape.width)
+        self.head = nn.Linear(shape.width, shape.vocabulary, bias=False)
+        if shape.tied:
+            self.head.weight = self.tokens.weight
+        self.apply(_small_weights)
+
+    def forward(self, ids: Int64[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
+        """Scores of the next token at every place."""
+        turns = rotations(_fitting(self, ids), self.shape.head_width, ids.device)
+        x = self.tokens(ids)
+        for block in self.blocks:
+            x = block(x, turns)
+        return self.head(self.norm(x))
+
+
+class LlamaBlock(nn.Module):
+    """x + attention(norm(x)), then x + down(silu(gate) · up) of norm(x); no biases."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        d, kv, h = shape.width, shape.kv_width, shape.hidden
+        self.shape = shape
+        self.norm1, self.norm2 = nn.RMSNorm(d), nn.RMSNorm(d)
+        self.q, self.out = (nn.Linear(d, d, bias=False) for _ in range(2))
+        self.k, self.v = (nn.Linear(d, kv, bias=False) for _ in range(2))
+        self.gate, self.up = (nn.Linear(d, h, bias=False) for _ in range(2))
+        self.down = nn.Linear(h, d, bias=False)
+
+    def forward(
+        self, x: Float[Tensor, "B T D"], turns: tuple[Tensor, Tensor]
+    ) -> Float[Tensor, "B T D"]:
+        """The same shape, mixed over places and over width."""
+        a = self.norm1(x)
+        x = x + self.out(attention(self.q(a), self.k(a), self.v(a), self.shape, turns))
+        b = self.norm2(x)
+        return x + self.down(F.silu(self.gate(b)) * self.up(b))
+
+
+def attention(
+    q: Float[Tensor, "B T D"],
+    k: Float[Tensor, "B T KV"],
+    v: Float[Tensor, "B T KV"],
+    shape: Shape,
+    turns: tuple[Tensor, Tensor] | None = None,
+) -> Float[Tensor, "B T D"]:
+    """Each place mixes the values of the places up to itself; groups of heads share k and v."""
+    q, k, v = (t.unflatten(-1, (-1, shape.head_width)).transpose(1, 2) for t in (q, k, v))
+    if turns is not None:
+        q, k = rotated(q, *turns), rotated(k, *turns)
+    grouped = shape.kv_heads < shape.heads
+    mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=grouped)
+    return mixed.transpose(1, 2).flatten(-2)
+
+
+def rotations(
+    tokens: int, width: int, device: torch.device, base: float = 500_000.0
+) -> tuple[Float[Tensor, "T W"], Float[Tensor, "T W"]]:
+    """Cosines and sines of the angles by which each place turns each pair of numbers.
+
+    Source: Su et al. 2021, RoFormer; the base is Llama 3's.
+    """
+    speeds = base ** (-torch.arange(0, width, 2, device=device) / width)
+    angles = torch.arange(tokens, device=device)[:, None] * speeds.repeat(2)
+    return angles.cos(), angles.sin()
+
+
+def rotated(
+    x: Float[Tensor, "B H T W"], cos: Float[Tensor, "T W"], sin: Float[Tensor, "T W"]
+) -> Float[Tensor, "B H T W"]:
+    """Each pair (first half, second half) of a head's numbers turned by its angle."""
+    first, second = x.chunk(2, -1)
+    return x * cos + torch.cat((-second, first), -1) * sin
+
+
+def sample(
+    model: nn.Module, ids: Int64[Tensor, "1 T"], tokens: int, generator: torch.Generator
+) -> Int64[Tensor, "1 N"]:
+    """`ids` and `tokens` more, each drawn from the model's probabilities given the last context."""
+    with torch.no_grad():
+        for _ in range(tokens):
+            scores = model(ids[:, -model.shape.context :])[:, -1]
+            drawn = torch.multinomial(scores.softmax(-1), 1, generator=generator)
+            ids = torch.cat((ids, drawn), dim=1)
+    return ids
+
+
+def _fitting(model: nn.Module, ids: Tensor) -> int:
+    """The number of places, if the model has that many."""
+    if not 0 < ids.shape[1] <= model.shape.context:
+        raise ValueError(
+            f"ids must have 1 to {model.shape.context} tokens, the context, got {ids.shape[1]}"
+        )
+    return ids.shape[1]
+
+
+def _small_weights(module: nn.Module) -> None:
+    if isinstance(module, (nn.Linear, nn.Embedding)):
+        nn.init.normal_(module.weight, std=0.02)
+    if isinstance(module, nn.Linear) and module.bias is not None:
+        nn.init.zeros_(module.bias)

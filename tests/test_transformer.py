@@ -1,0 +1,225 @@
+"""Transformers: the arithmetic against the real modules, counted and weighed."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils.flop_counter import FlopCounterMode
+
+from course_utils import measure, predict
+from course_utils.predict import Shape
+from course_utils.train.models import next_token_loss
+from course_utils.train.transformer import attention, rotated, rotations, sample, transformer
+
+SMALL = predict.preset("small")
+LLAMA = Shape("llama", 50, 16, 2, 24, 4, 40, kv_heads=2, tied=False)
+GROUPED = Shape("gpt", 50, 16, 2, 24, 4, 40, kv_heads=2, tied=False)
+SHAPES = {"small": SMALL, "llama": LLAMA, "grouped gpt": GROUPED,
+          "tied llama": Shape("llama", 40, 8, 1, 8, 2, 12)}  # fmt: skip
+
+every_shape = pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+
+
+def shapes():
+    """Any small shape whose sizes divide."""
+    return st.builds(
+        lambda style, V, T, L, groups, share, half, h, tied: Shape(
+            style, V, T, L, groups * share * 2 * half, groups * share, h, groups, tied
+        ),
+        st.sampled_from(["gpt", "llama"]), st.integers(2, 40), st.integers(1, 12),
+        st.integers(1, 3), st.integers(1, 3), st.integers(1, 3), st.integers(1, 4),
+        st.integers(1, 30), st.booleans(),
+    )  # fmt: skip
+
+
+def step_of(shape, batch, tokens, **options):
+    model = transformer(shape)
+    ids, targets = (torch.zeros(batch, tokens, dtype=torch.int64) for _ in range(2))
+    optimizer = torch.optim.AdamW(model.parameters(), **options)
+
+    def step():
+        optimizer.zero_grad()
+        loss = next_token_loss(model(ids), targets)
+        loss.backward()
+        optimizer.step()
+
+    return step
+
+
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [("GPT-2 small", 124_439_808), ("GPT-3", 174_604_259_328), ("Llama-3 8B", 8_030_261_248),
+     ("Llama-3 70B", 70_553_706_496), ("small", 366_432)],
+)  # fmt: skip
+def test_presets_have_their_published_sizes(name, count):
+    shape = predict.preset(name)
+    assert sum(predict.transformer_parameters(shape).values()) == count
+    with torch.device("meta"):
+        assert sum(p.numel() for p in transformer(shape).parameters()) == count
+
+
+@settings(max_examples=30, deadline=None)
+@given(shapes())
+def test_parameters_by_part_are_the_model_s(shape):
+    with torch.device("meta"):
+        model = transformer(shape)
+    parts = predict.transformer_parameters(shape)
+    assert sum(p.numel() for p in model.parameters()) == sum(parts.values())
+    norms = [m for m in model.modules() if isinstance(m, (torch.nn.LayerNorm, torch.nn.RMSNorm))]
+    assert sum(p.numel() for m in norms for p in m.parameters()) == parts["norms"]
+    assert len(list(model.parameters())) == predict.transformer._tensors(shape)
+
+
+@settings(max_examples=15, deadline=None)
+@given(shapes(), st.integers(1, 3), st.data())
+def test_flops_of_a_step_are_exact(shape, batch, data):
+    tokens = data.draw(st.integers(1, shape.context))
+    with torch.device("meta"):
+        found = measure.flops(step_of(shape, batch, tokens, foreach=False))
+    expected = predict.transformer_flops(shape, batch, tokens)
+    assert (found.forward, found.backward) == (expected.forward, expected.backward)
+
+
+def test_flops_agree_with_torch_s_own_counter_where_it_counts():
+    with torch.device("meta"):
+        step = step_of(SMALL, 2, 64, foreach=False)
+        with FlopCounterMode(display=False) as counter:
+            step()
+    assert counter.get_total_flops() == predict.transformer_flops(SMALL, 2, 64).total
+
+
+def test_flash_recomputes_and_a_causal_mask_halves():
+    plain = predict.transformer_flops(SMALL, 2, 64)
+    flash = predict.transformer_flops(SMALL, 2, 64, flash=True)
+    assert measure.flops(step_of(SMALL, 2, 64, foreach=False)).total == flash.total  # real tensors
+    assert flash.total - plain.total == plain.attention // 6
+    half = predict.transformer_flops(SMALL, 2, 64, causal=True)
+    assert 2 * half.attention == plain.attention
+    assert plain.total - half.total == half.attention
+
+
+def test_recomputing_the_layers_costs_their_forward_pass_once_more():
+    from torch.utils.checkpoint import checkpoint
+
+    with torch.device("meta"):
+        model, ids = transformer(LLAMA), torch.zeros(2, 16, dtype=torch.int64)
+    turns = rotations(16, LLAMA.head_width, torch.device("meta"))
+
+    def step():
+        x = model.tokens(ids)
+        for block in model.blocks:
+            x = checkpoint(block, x, turns, use_reentrant=False, early_stop=False)
+        model.head(model.norm(x)).sum().backward()
+
+    expected = predict.transformer_flops(LLAMA, 2, 16, recompute=True)
+    assert measure.flops(step).total == expected.total
+
+
+def test_the_large_model_s_flops_are_the_formula_s_to_the_last_one():
+    shape = predict.preset("Llama-3 70B")
+    found = predict.transformer_flops(shape, 1, 8192).total
+    products = 6 * 8192 * (70_553_706_496 - 128256 * 8192 - 161 * 8192)
+    assert found == products + 12 * 8192 * 8192 * 8192 * 80 == 3_943_913_849_094_144
+    assert found / predict.training_flops(70_553_706_496, 8192) == pytest.approx(1.137, abs=5e-4)
+    flash = predict.transformer_flops(shape, 1, 8192, flash=True).total
+    assert flash / predict.training_flops(70_553_706_496, 8192) == pytest.approx(1.163, abs=5e-4)
+
+
+@every_shape
+@pytest.mark.parametrize("form", ["fused", "for-loop", "foreach"])
+def test_memory_of_a_step_by_category_and_its_peak(shape, form):
+    options = {
+        "fused": {"fused": True},
+        "for-loop": {"foreach": False},
+        "foreach": {"foreach": True},
+    }
+    found = measure.memory(step_of(shape, 3, shape.context, **options[form]))
+    expected = predict.transformer_memory(shape, 3, shape.context, form=form)
+    assert found.largest["parameters"] == expected.parameters
+    assert found.largest["gradients"] == expected.gradients
+    assert found.largest["optimizer"] == expected.optimizer
+    assert found.largest["activations"] == expected.activations
+    assert found.peak == pytest.approx(expected.peak, rel=0.05)
+
+
+@settings(max_examples=10, deadline=None)
+@given(shapes(), st.integers(1, 3))
+def test_activations_of_any_shape(shape, batch):
+    with FakeTensorMode():
+        found = measure.memory(step_of(shape, batch, shape.context, fused=True))
+    assert found.largest["activations"] == predict.activations(shape, batch, shape.context)
+
+
+def test_the_kv_cache_holds_every_key_and_value():
+    assert predict.kv_cache(LLAMA, 2, 10) == 2 * 2 * (2 * 6) * 2 * 10 * 2
+    large = predict.preset("Llama-3 70B")
+    assert predict.kv_cache(large, 1, 8192) == 2_684_354_560
+
+
+@every_shape
+def test_no_place_sees_what_comes_later(shape):
+    torch.manual_seed(0)
+    model, ids = transformer(shape), torch.randint(shape.vocabulary, (1, shape.context))
+    other = ids.clone()
+    other[0, -1] = (ids[0, -1] + 1) % shape.vocabulary
+    with torch.no_grad():
+        a, b = model(ids), model(other)
+    assert torch.allclose(a[:, :-1], b[:, :-1], atol=1e-6) and not torch.allclose(a, b, atol=1e-6)
+    assert a.shape == (1, shape.context, shape.vocabulary)
+
+
+def test_shared_keys_equal_repeated_ones():
+    q, k, v = torch.randn(2, 16, 24), torch.randn(2, 16, 12), torch.randn(2, 16, 12)
+    full = Shape("llama", 50, 16, 2, 24, 4, 40)
+    wide = (t.unflatten(-1, (2, 1, 6)).expand(-1, -1, -1, 2, -1).flatten(2) for t in (k, v))
+    assert torch.allclose(attention(q, k, v, LLAMA), attention(q, *wide, full), atol=1e-6)
+
+
+def test_rotations_keep_lengths_and_know_distances_only():
+    cos, sin = rotations(12, 8, torch.device("cpu"), base=100.0)
+    q, k = torch.randn(8), torch.randn(8)
+    turned_q, turned_k = (rotated(x.expand(1, 1, 12, 8), cos, sin)[0, 0] for x in (q, k))
+    assert torch.allclose(turned_q.norm(dim=-1), q.norm().expand(12), atol=1e-5)
+    products = turned_q @ turned_k.T
+    assert torch.allclose(products[5, 3], products[9, 7], atol=1e-4)
+    assert torch.allclose(products[4, 4], q @ k, atol=1e-4)
+
+
+def test_a_tied_output_layer_is_the_embedding():
+    model = transformer(SMALL)
+    assert model.head.weight is model.tokens.weight
+    assert transformer(LLAMA).head.weight is not transformer(LLAMA).tokens.weight
+
+
+def test_sampling_repeats_with_its_generator_and_keeps_the_beginning():
+    torch.manual_seed(0)
+    model, start = transformer(SMALL), torch.tensor([[1, 2, 3]])
+    runs = [sample(model, start, 80, torch.Generator().manual_seed(5)) for _ in range(2)]
+    assert runs[0].equal(runs[1]) and runs[0].shape == (1, 83)  # longer than the context of 64
+    assert runs[0][:, :3].equal(start)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [({"heads": 5}, "heads must divide width, got 5 and 24"),
+     ({"kv_heads": 3}, "kv_heads must divide heads, got 3 and 4"),
+     ({"layers": 0}, "layers must be a whole number at least 1"),
+     ({"context": 0}, "context must be"), ({"style": "bert"}, "style must be one of 'gpt'"),
+     ({"heads": 24, "kv_heads": 24}, "2 · heads must divide width"),
+     ({"tied": None}, "tied must be True or False"), ({"width": 1.5}, "width must be")],
+)  # fmt: skip
+def test_sizes_that_do_not_fit_are_named(change, message):
+    sizes = {"style": "llama", "vocabulary": 50, "context": 16, "layers": 2, "width": 24}
+    with pytest.raises((ValueError, TypeError), match=message):
+        Shape(**{**sizes, "heads": 4, "hidden": 40, **change})
+
+
+def test_unknown_presets_and_too_many_tokens_are_named():
+    with pytest.raises(ValueError, match="name must be one of 'GPT-2 small', .*got 'GPT-5'"):
+        predict.preset("GPT-5")
+    with pytest.raises(ValueError, match="tokens must fit the context of 64, got 65"):
+        predict.transformer_flops(SMALL, 1, 65)
+    for ids in (torch.zeros(1, 65, dtype=torch.int64), torch.zeros(1, 0, dtype=torch.int64)):
+        with pytest.raises(ValueError, match="1 to 64 tokens"):
+            transformer(SMALL)(ids)
