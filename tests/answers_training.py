@@ -1,4 +1,4 @@
-"""Answers to the exercises of chapters 06 to 08: right ones, and wrong ones with a reply's word."""
+"""Answers to the exercises of chapters 06 to 10: right ones, and wrong ones with a reply's word."""
 
 import numpy as np
 import torch
@@ -34,6 +34,19 @@ class Averaged(Momentum):
     average = True
 
 
+class FromZero(optimizers.Optimizer):
+    def update(self, p, g, state, lr, momentum):
+        old = state.get("v", torch.zeros_like(p))
+        state["v"] = momentum * old + (1 - momentum) * g
+        p -= lr * state["v"]
+
+
+class Uphill(optimizers.Optimizer):
+    def update(self, p, g, state, lr, momentum):
+        state["v"] = momentum * state["v"] + g if "v" in state else g.clone()
+        p += lr * state["v"]
+
+
 class PlainSGD(optimizers.Optimizer):
     def update(self, p, g, state, lr, **_):
         p -= lr * g
@@ -62,8 +75,25 @@ class Inside(RMSProp):
     inside = True
 
 
+class SwappedAlpha(optimizers.Optimizer):
+    def update(self, p, g, state, lr, alpha, eps):
+        state["s"] = (1 - alpha) * state.get("s", torch.zeros_like(p)) + alpha * g * g
+        p -= lr * g / (state["s"].sqrt() + eps)
+
+
+class Forgetful(optimizers.Optimizer):
+    def update(self, p, g, state, lr, alpha, eps):
+        s = torch.zeros_like(p)
+        p -= lr * g / ((alpha * s + (1 - alpha) * g * g).sqrt() + eps)
+
+
+class NotANumber(optimizers.Optimizer):
+    def update(self, p, g, state, lr, alpha, eps):
+        p -= lr * g / (g - g)
+
+
 class Adam(optimizers.Optimizer):
-    corrected, swapped = True, False
+    corrected, swapped, m, s = True, False, True, True
 
     def update(self, p, g, state, lr, betas, eps):
         b1, b2 = reversed(betas) if self.swapped else betas
@@ -72,6 +102,7 @@ class Adam(optimizers.Optimizer):
         state["s"] = b2 * state.get("s", zero) + (1 - b2) * g * g
         t = state["t"] = state.get("t", 0) + 1
         first, second = (1 - b1**t, 1 - b2**t) if self.corrected else (1, 1)
+        first, second = (first if self.m else 1), (second if self.s else 1)
         p -= lr * state["m"] / first / ((state["s"] / second).sqrt() + eps)
 
 
@@ -81,6 +112,14 @@ class Biased(Adam):
 
 class Swapped(Adam):
     swapped = True
+
+
+class OnlyM(Adam):
+    s = False
+
+
+class OnlyS(Adam):
+    m = False
 
 
 def windows(tokens, T, starts, shift=1):
@@ -129,13 +168,15 @@ CASES = {
         [0.0625],
         [(0.04419, "half of it away"), (0.00390625, "variance"), (0.08839, "under the root"),
          (0.02795, "Xavier"), (0.03125, "the gradient"), (0.0221, "over the inputs"),
-         (1.0, "too large")],
+         (1 / 512, "twice as much"), (1.0, "too large")],
     ),
     "06.4": (
         [own, lambda seed: tuple(part.tolist() for part in own(seed))],
         [(globally, "generator of torch"), (unseeded, "two calls"),
-         (lambda seed: own(seed, permutation=False), "permutation stay"),
+         (lambda seed: own(seed, permutation=False), "permutation stays"),
          (lambda seed: own(seed, numbers=False), "numbers stay"),
+         (lambda seed: (own(seed)[0].sigmoid(), own(seed)[1]), "between 0 and 1"),
+         (lambda seed: (own(seed)[0], torch.from_numpy(own(seed)[1])), "comes from torch"),
          (lambda seed: torch.ones(4), "a pair"), (lambda seed: ([1, 2], range(8)), "4 numbers"),
          (lambda seed: (torch.ones(4), [0] * 8), "permutation of 0 to 7"),
          (lambda: None, "TypeError")],
@@ -143,17 +184,20 @@ CASES = {
     "07.1": (
         [Momentum, optimizers.Momentum],
         [(PlainSGD, "nothing is carried"), (Averaged, "average"), (Still, "does not move"),
+         (FromZero, "average"), (Uphill, "climbs"), (torch.optim.SGD, "write the rule yourself"),
          (Adam, "TypeError"), (lambda: 1, "a class")],
     ),
     "07.2": (
         [RMSProp, optimizers.RMSProp],
-        [(Summed, "AdaGrad"), (Inside, "under the root"), (Still, "does not move"),
+        [(Summed, "AdaGrad"), (Inside, "under the root"), (Forgetful, "store it"),
+         (SwappedAlpha, "they are swapped"), (NotANumber, "not a number"), (Still, "does not move"),
          (PlainSGD, "differs")],
     ),
     "07.3": (
-        [Adam, optimizers.Adam, torch.optim.Adam],
-        [(Biased, "bias correction"), (Swapped, "swapped"), (Still, "does not move"),
-         (PlainSGD, "step 1 of 50")],
+        [Adam, optimizers.Adam],
+        [(torch.optim.Adam, "write the rule yourself"), (OnlyM, "s is not corrected"),
+         (OnlyS, "m is not corrected"), (Biased, "bias correction"), (Swapped, "swapped"),
+         (Still, "does not move"), (PlainSGD, "step 1 of 50")],
     ),
     "07.4": (
         [BYTES],
@@ -163,13 +207,17 @@ CASES = {
          ({**BYTES, "SGD": "x"}, "number"), (12e9, "dict")],
     ),
     "07.6": (
-        [1.8096, 2 * 0.999**100],
-        [(2 * 0.9**100, "lr belongs"), (2 * 0.99**100, "decay belongs"), (1.998, "one step"),
+        [1.8096, 1.81, 2 * 0.999**100],
+        [(2.0, "all the same"), (2 * 0.9**100, "lr belongs"), (2 * 0.99**100, "decay belongs"),
+         (1.998, "one step"),
          (0.999**100, "starts from 2"), (1.8, "multiply"), (1.0, "Adam's way"), (7.0, "too large")],
     ),
     "08.1": (
         [windows],
-        [(lambda d, T, s: windows(d, T, s, shift=0), "the inputs"), (narrow, "int64"),
+        [(lambda d, T, s: windows(d, T, s, shift=0), "the inputs"),
+         (lambda d, T, s: windows(d, T, s)[::-1], "swapped"),
+         (lambda d, T, s: windows(d, T, np.minimum(s, max(0, len(d) - T - 2))), "too early"),
+         (narrow, "int64"),
          (lambda d, T, s: windows(d, T, np.asarray(s) * 0), "not the tokens"),
          (lambda d, T, s: windows(d, T - 1, s), "shape"), (lambda d, T, s: None, "a pair"),
          (lambda d, T, s: (1, 2), "must be a tensor"), (lambda: 1, "TypeError")],
@@ -177,7 +225,8 @@ CASES = {
     "08.2": (
         [498_976],
         [(498_975, "last start"), (498_977, "T + 1"), (998_976, "2 bytes"), (488, "overlap"),
-         (487, "overlap"), (500_000, "no room"), (3, "too small")],
+         (487, "overlap"), (500_000 / 1025, "overlap"),
+         (998_975, "2 bytes"), (1_000_000, "2 bytes"), (500_000, "no room"), (3, "too small")],
     ),
     "08.3": (
         [LOOPS, {**LOOPS, "A": " Zero_grad"}],
@@ -189,6 +238,53 @@ CASES = {
         [without()],
         [(without("optimizer"), "Adam begins anew"), (without("source"), "the data differ"),
          (without("model"), "the first loss differs"), (without("torch"), "the first loss differs"),
-         ((1, 2), "a function"), (lambda: 1, "the pair"), ((lambda *a: {}, print), "anew")],
+         ((1, 2), "a function"), (lambda: 1, "the pair"), ((lambda *a: {}, print), "neither")],
+    ),
+    "09.1": (
+        [14],
+        [(18, "in bf16 here"), (12, "too few"), (10, "master copy"), (16, "read this one again"),
+         (20, "second copy"), (8, "pure bf16"), (100, "too large")],
+    ),
+    "09.2": (
+        [32, 2**12, 65536.0],
+        [(16, "too small"), (131072, "too large"), (1000, "no power of two"), (-64, "above 0"),
+         (0, "above 0"), (65504, "no power of two")],
+    ),
+    "09.3": (
+        [{"softmax", "sum of a million numbers", "cross-entropy", "optimizer update"},
+         ["Softmax ", "sum of a million numbers", "cross-entropy", "optimizer update"]],
+        [({"softmax"}, "1 of 4"), ({"matmul", "softmax"}, "matmul may run"),
+         ({"convolution"}, "it is a product"), ({"dropout"}, "not in the list"), ({3}, "not in"),
+         (set(), "0 of 4"), ("softmax", "a set")],
+    ),
+    "09.4": (
+        [2**-9],
+        [(2**-8, "a whole step"), (2**-7, "near 1"), (2**-10, "going down"), 
+         (0.001, "a larger one"),
+         (2**-11, "fp16"), (1.0, "too large")],
+    ),
+    "10.1": (
+        [174_604_259_328, 174.6e9],
+        [(175e9, "published"), (96 * 12 * 12288**2, "embeddings are missing"),
+         (174_604_259_328 + 50257 * 12288, "tied"), (174_604_259_328 / 96, "single layer"),
+         (698e9, "not bytes"), (1e9, "too small")],
+    ),
+    "10.2": (
+        [53_024, 53_000],
+        [(159_000, "like with like"), (17_675, "backward pass in it"), (4_241_943, "80 layers"),
+         (106_048, "equals the products"), (26_512, "equals the products"),
+         (434_375_000, "width"), (10, "too small")],
+    ),
+    "10.3": (
+        [68_719_476_736],
+        [(34_359_738_368, "half of it"), (137_438_953_472, "2 bytes"), (1_073_741_824, "64"),
+         (274_877_906_944, "share"), (2_147_483_648, "32 layers"), (8_388_608, "one token"),
+         (536_870_912, "128 numbers"), (5, "too small")],
+    ),
+    "10.4": (
+        [6.36e11, 635.96e9],
+        [(1.272e12, "sparsity"), (1.59e12, "MFU"), (1.908e12, "forward"),
+         (9.937e9, "single device"),
+         (4.543e10, "one day"), (3.816e12, "divide by 6"), (7.36e6, "86 400"), (636, "number of")],
     ),
 }  # fmt: skip

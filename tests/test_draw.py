@@ -463,7 +463,8 @@ def test_a_timeline_stacks_to_the_totals_and_names_the_peak():
     assert list(tops[-1]) == [event.total for event in found.timeline]
     assert max(tops[-1]) == found.peak and ax.get_lines()[0].get_ydata()[0] == found.peak
     assert {"forward", "backward", "optimizer"} <= set(texts(picture))
-    assert f"Peak {found.peak} B." in picture.text and "parameters, optimizer, gradients" in picture.text
+    assert f"Peak {found.peak} B." in picture.text
+    assert "parameters, optimizer, gradients" in picture.text
 
 
 def test_a_timeline_begins_with_what_is_there_from_the_start():
@@ -477,3 +478,13 @@ def test_a_timeline_begins_with_what_is_there_from_the_start():
 def test_a_timeline_needs_events(events):
     with pytest.raises(TypeError, match="timeline of measure.memory"):
         draw.timeline(events, "T")
+
+
+def test_curves_of_shares_begin_at_zero():
+    lines = {"a": ([1e-5, 1e-3], [0.0, 0.5])}
+    labels = {"x": "x", "y": "share", "unit": "", "title": "T"}
+    (ax,) = (picture := draw.curves(lines, **labels, log=False)).figure.axes
+    assert ax.get_yscale() == "linear" and ax.get_ylim()[0] == 0 and ax.get_xscale() == "log"
+    assert picture.text.startswith("Line chart, the x axis logarithmic: share over x.")
+    with pytest.raises(TypeError, match="log must be True or False"):
+        draw.curves(lines, **labels, log="y")

@@ -83,6 +83,7 @@ def ex06_3(answer: object) -> str:
             (2 * 512**-0.5, "the factor 2 belongs to the variance, under the root."),
             ((2 / 2560) ** 0.5, "that is Xavier's compromise: keep the signal alone."),
             ((2 / 2048) ** 0.5, "that is for the gradient: a signal sums over the inputs."),
+            (1 / 512, "that is a variance, and a ReLU's layer needs twice as much."),
             ((1 / 2048) ** 0.5, "the sum runs over the inputs, and the ReLU takes half."),
         ],
     )
@@ -104,8 +105,10 @@ def ex06_4(answer: object) -> str:
     if first != again:
         raise Wrong("two calls with the same seed differ: something draws from elsewhere.")
     if first[0] == other[0] or first[1] == other[1]:
-        part = "numbers" if first[0] == other[0] else "permutation"
-        raise Wrong(f"with another seed the {part} stay the same: seed both generators.")
+        part = "numbers stay" if first[0] == other[0] else "permutation stays"
+        raise Wrong(f"with another seed the {part} the same: seed both generators.")
+    if all(0 <= x < 1 for seed in range(3, 9) for x in _pair(draw(seed))[0]):
+        raise Wrong("the numbers are all between 0 and 1: normal ones come from torch.randn.")
     if touched:
         raise Wrong(f"the global generator of {touched[0]} was touched: make one of your own.")
     return "right: it repeats, and nobody else's numbers change."
@@ -115,6 +118,8 @@ def _pair(value: object) -> tuple[list[float], list[int]]:
     """The two parts as lists, or what is wrong with them."""
     if not isinstance(value, (tuple, list)) or len(value) != 2:
         raise Wrong(f"a pair of numbers and a permutation is expected, got {shown(value)}.")
+    if isinstance(value[1], torch.Tensor):
+        raise Wrong("the permutation comes from torch: it is to come from NumPy, a second seed.")
     normal, order = (torch.as_tensor(np.asarray(part)).tolist() for part in value)
     if not isinstance(normal, list) or len(normal) != 4:
         raise Wrong(f"the first part must be 4 numbers, got {shown(value[0])}.")

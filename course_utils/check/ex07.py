@@ -11,6 +11,7 @@ from course_utils.check.exercise import Wrong, exercise, number
 __all__ = ["ex07_1", "ex07_2", "ex07_3", "ex07_4", "ex07_5", "ex07_6"]
 
 STEPS = 50
+EARLY = 5  # where likely mistakes are told apart, before rounding differences grow
 NUMBERS = {"SGD": 2, "momentum": 3, "AdaGrad": 3, "AdamW": 4}
 
 
@@ -24,7 +25,9 @@ def ex07_1(answer: object) -> str:
     """Momentum, step by step with torch's."""
     settings = {"lr": 0.05, "momentum": 0.9}
     averaged = _path(lambda p: torch.optim.SGD(p, **settings, dampening=0.9))
+    from_zero = _path(lambda p: _course("Momentum")(p, lr=0.05 * 0.1))
     plain = _path(lambda p: torch.optim.SGD(p, lr=0.05))
+    uphill = _path(lambda p: torch.optim.SGD(p, **settings, maximize=True))
     _agree(
         answer,
         settings,
@@ -32,6 +35,8 @@ def ex07_1(answer: object) -> str:
         [
             (plain, "that is SGD: nothing is carried from step to step."),
             (averaged, "v is an average here: add g as it is, not (1 − momentum)·g."),
+            (from_zero, "v is an average here: add g as it is, not (1 − momentum)·g."),
+            (uphill, "that climbs: p -= lr * v, not p += lr * v."),
         ],
     )
     return "right: every step agrees with torch.optim.SGD(momentum=0.9)."
@@ -47,6 +52,8 @@ def ex07_2(answer: object) -> str:
     """RMSProp, step by step with torch's."""
     settings = {"lr": 0.05, "alpha": 0.9, "eps": 1e-3}
     summed = _path(lambda p: torch.optim.Adagrad(p, lr=0.05, eps=1e-3))
+    swapped = _path(lambda p: torch.optim.RMSprop(p, lr=0.05, alpha=0.1, eps=1e-3))
+    forgetful = _path(lambda p: _Stateless(p, **settings))
     inside = _path(lambda p: _course("RMSProp")(p, **settings, eps_inside=True))
     _agree(
         answer,
@@ -55,6 +62,8 @@ def ex07_2(answer: object) -> str:
         [
             (summed, "s is a sum here: that is AdaGrad. Average: alpha·s + (1 − alpha)·g²."),
             (inside, "eps stands under the root here: it belongs beside it."),
+            (swapped, "alpha is the weight of the old s, 1 − alpha that of g²: they are swapped."),
+            (forgetful, "s is forgotten between steps: store it in state."),
         ],
     )
     return "right: every step agrees with torch.optim.RMSprop."
@@ -71,6 +80,7 @@ def ex07_3(answer: object) -> str:
     settings = {"lr": 0.05, "betas": (0.9, 0.99), "eps": 1e-3}
     biased = _path(lambda p: _course("Adam")(p, **settings, bias_correction=False))
     swapped = _path(lambda p: torch.optim.Adam(p, lr=0.05, betas=(0.99, 0.9), eps=1e-3))
+    half = {way: _path(lambda p, way=way: _HalfCorrected(p, **settings, only=way)) for way in "ms"}
     _agree(
         answer,
         settings,
@@ -78,6 +88,8 @@ def ex07_3(answer: object) -> str:
         [
             (biased, "the bias correction is missing: divide by 1 − beta**t."),
             (swapped, "the betas are swapped: the first is m's, the second s's."),
+            (half["m"], "s is not corrected: divide it by 1 − beta2**t, too."),
+            (half["s"], "m is not corrected: divide it by 1 − beta1**t, too."),
         ],
     )
     return "right: every step agrees with torch.optim.Adam."
@@ -147,9 +159,10 @@ def ex07_6(answer: object) -> str:
     number(
         answer,
         2 * 0.999**100,
-        within=1e-4,
+        within=4e-4,
         exact_mistakes=True,
         mistakes=[
+            (2.0, "the gradient is 0, but AdamW shrinks p all the same."),
             (2 * 0.9**100, "the factor is 1 − lr·decay: lr belongs to it."),
             (2 * 0.99**100, "the factor is 1 − lr·decay: the decay belongs to it."),
             (2 * 0.999, "that is after one step: it happens a hundred times."),
@@ -159,6 +172,40 @@ def ex07_6(answer: object) -> str:
         ],
     )
     return "right. The gradient's size plays no part in it: that is the point of AdamW."
+
+
+class _Stateless(torch.optim.Optimizer):
+    """RMSProp that begins with s = 0 in each step: a likely mistake."""
+
+    def __init__(self, params: list[torch.Tensor], **settings: float) -> None:
+        super().__init__(params, settings)
+
+    @torch.no_grad()
+    def step(self) -> None:
+        """One step."""
+        lr, alpha, eps = (self.defaults[name] for name in ("lr", "alpha", "eps"))
+        for p in self.param_groups[0]["params"]:
+            p -= lr * p.grad / ((1 - alpha) ** 0.5 * p.grad.abs() + eps)
+
+
+class _HalfCorrected(torch.optim.Optimizer):
+    """Adam with bias correction of m or of s alone: a likely mistake."""
+
+    def __init__(self, params: list[torch.Tensor], only: str, **settings: object) -> None:
+        super().__init__(params, settings)
+        self.only, self.t, self.m, self.s = only, 0, 0.0, 0.0
+
+    @torch.no_grad()
+    def step(self) -> None:
+        """One step."""
+        self.t += 1
+        (b1, b2), lr, eps = (self.defaults[name] for name in ("betas", "lr", "eps"))
+        for p in self.param_groups[0]["params"]:
+            self.m = b1 * self.m + (1 - b1) * p.grad
+            self.s = b2 * self.s + (1 - b2) * p.grad**2
+            m = self.m / (1 - b1**self.t) if self.only == "m" else self.m
+            s = self.s / (1 - b2**self.t) if self.only == "s" else self.s
+            p -= lr * m / (s.sqrt() + eps)
 
 
 def _course(name: str) -> Callable:
@@ -190,13 +237,17 @@ def _agree(
     """Raise `Wrong` at the first step that differs, with the mistake it looks like, if any."""
     if not isinstance(answer, type) or not issubclass(answer, torch.optim.Optimizer):
         raise Wrong(f"a class on optimizers.Optimizer is expected, got {shown(answer)}.")
+    if answer.__module__.startswith("torch.optim"):
+        raise Wrong(f"{answer.__name__} is PyTorch's own: write the rule yourself.")
     got = _path(lambda p: answer(p, **settings))
     if all(torch.equal(a, got[0]) for a in got):
         raise Wrong("the parameter does not move: change p in place, as in p -= ...")
     for path, reason in mistakes:
-        if _same(got[-1], path[-1]):
+        if _same(got[EARLY], path[EARLY]):
             raise Wrong(reason)
     for step, (mine, theirs) in enumerate(zip(got, wanted, strict=True), start=1):
+        if not mine.isfinite().all():
+            raise Wrong(f"step {step} is not a number: is something 0 that divides?")
         if not _same(mine, theirs):
             off = (mine - theirs).abs().max().item()
             raise Wrong(f"step {step} of {STEPS} differs from torch's, by {off:.1e} at most.")

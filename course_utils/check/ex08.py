@@ -30,6 +30,8 @@ def ex08_1(answer: object) -> str:
         if not isinstance(got, (tuple, list)) or len(got) != 2:
             raise Wrong(f"a pair of inputs and targets is expected, got {shown(got)}.")
         wanted = torch.tensor([[100 + s + i for i in range(T)] for s in starts])
+        if _equal(got[0], wanted + 1) and _equal(got[1], wanted):
+            raise Wrong("inputs and targets are swapped: the targets are one token further on.")
         for name, part, right in zip(("inputs", "targets"), got, (wanted, wanted + 1), strict=True):
             _same_rows(name, part, right)
     return "right, up to the last start. One gather serves all windows."
@@ -52,6 +54,9 @@ def ex08_2(answer: object) -> str:
         mistakes=[
             (length - 1025, "the last start is forgotten: from 0 to len − T − 1 are len − T."),
             (length - 1023, "a window has T + 1 tokens: the target of the last input counts."),
+            (1_000_000 - 1025, "a token takes 2 bytes: the file has 500 000."),
+            (1_000_000, "a token takes 2 bytes, and near the end there is no room."),
+            (length / 1025, "windows may overlap: they start at any token."),
             (1_000_000 - 1024, "a token takes 2 bytes: the file has 500 000."),
             (length // 1024, "windows may overlap: they start at any token."),
             (length // 1025, "windows may overlap: they start at any token."),
@@ -136,7 +141,11 @@ def _resume(pack: object, unpack: object) -> None:
     state = copy.deepcopy(pack(*first.parts))
     wanted_inputs, wanted = first.steps(4)
     second = _Run(1)
+    untouched = [p.detach().clone() for p in second.model.parameters()]
     unpack(state, *second.parts)
+    same = all(map(torch.equal, untouched, second.model.parameters()))
+    if same and not second.optimizer.state_dict()["state"]:
+        raise Wrong("neither model nor optimizer was restored: unpack must load what pack kept.")
     if not second.optimizer.state_dict()["state"]:
         raise Wrong("the optimizer's state is lost: Adam begins anew.")
     inputs, losses = second.steps(4)
@@ -159,4 +168,12 @@ def _same_rows(name: str, part: object, right: torch.Tensor) -> None:
         return
     if name == "targets" and part.equal(right - 1):
         raise Wrong("the targets are the inputs: they must be one token further on.")
+    if part[:, 0].equal(right[:, 0] - 1):
+        raise Wrong(f"the {name} begin one token too early: every start up to len − T − 1 counts.")
     raise Wrong(f"the {name} are not the tokens at the starts.")
+
+
+def _equal(part: object, right: torch.Tensor) -> bool:
+    return (
+        isinstance(part, torch.Tensor) and part.shape == right.shape and bool((part == right).all())
+    )

@@ -8,7 +8,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import NullFormatter, NullLocator
 
 from course_utils import units
-from course_utils.arguments import shown, text
+from course_utils.arguments import choice, shown, text
 from course_utils.draw.picture import Picture, canvas, style
 from course_utils.measure.sweep import Sweep
 
@@ -24,8 +24,11 @@ def curves(
     title: str,
     sizes: Sequence[int] = (),
     hollow: Mapping[str, Sequence[float]] | None = None,
+    log: bool = True,
 ) -> Picture:
     """Draw each series (name → xs and ys) as a line on logarithmic axes labelled `x` and `y`.
+
+    With `log=False` the y axis is linear and begins at 0, as for shares.
 
     `unit` is the unit of the ys ('s', 'B/s', 'FLOP/s', ...); `sizes` sets the x ticks.
     `hollow` names the xs whose point is drawn as an empty marker: not to be trusted.
@@ -38,7 +41,9 @@ def curves(
             (line,) = ax.plot(xs, ys, marker=marker, label=name)
             _hollow(ax, line, (hollow or {}).get(name, ()))
         ax.set(xscale="log", xlabel=text("x", x), ylabel=text("y", y))
-        if any(len(ys) for _, ys in series.values()):
+        if not choice("log", log):
+            ax.set_ylim(bottom=0)
+        elif any(len(ys) for _, ys in series.values()):
             ax.set_yscale("log")
         else:  # nothing measured yet: a logarithmic axis without values is an error
             ax.set_yticks([])
@@ -54,7 +59,8 @@ def curves(
             bbox_to_anchor=(1.01, 0.5),
         )
     names = ", ".join(series)
-    return Picture(figure, f"Line chart, both axes logarithmic: {y} over {x}. Lines: {names}.")
+    scale = "both axes logarithmic" if log else "the x axis logarithmic"
+    return Picture(figure, f"Line chart, {scale}: {y} over {x}. Lines: {names}.")
 
 
 def live(
