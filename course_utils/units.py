@@ -4,6 +4,8 @@ Decimal prefixes (kB, MB, GB: powers of 1000) unless `binary=True` asks for KiB,
 (powers of 1024), after IEC 80000-13.
 """
 
+from numbers import Integral
+
 from course_utils.arguments import count, number, shown, text
 
 MEASURED = "≈"
@@ -106,7 +108,10 @@ def measured(value: str | None) -> str:
 
 
 def quantity(value: float, unit: str, *, significant: int = 4) -> str:
-    """`value` in the words of its `unit`: B, FLOPs, FLOP/s, B/s, s, '' (none) or a noun."""
+    """`value` in the words of its `unit`: B, FLOPs, FLOP/s, B/s, s, '' (none) or a noun.
+
+    A whole number of a noun below ten million keeps every digit: '366,432 parameters'.
+    """
     kept = {"significant": significant}
     if not isinstance(unit, str):
         raise TypeError(f"unit must be a text, got {shown(unit)}")
@@ -115,6 +120,8 @@ def quantity(value: float, unit: str, *, significant: int = 4) -> str:
     known = {"B": size, "FLOPs": flops, "s": duration, "": digits}
     if unit in known:
         return known[unit](value, **kept)
+    if isinstance(value, Integral) and abs(value) < 1e7:
+        return f"{value:,} {unit}"  # a count: every digit of it
     return f"{amount(value, **kept)} {unit}"
 
 

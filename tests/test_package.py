@@ -9,25 +9,29 @@ from pathlib import Path
 import pytest
 
 import course_utils
+from course_utils import blocks, train
 
 ROOT = Path(course_utils.__file__).parent
-BASE = {"arguments", "units", "table", "session", "trap"}
-# Which rooms a room may use besides the base; `train` and later rooms add their line here.
+BASE = {"arguments", "units", "table", "session", "shapes", "trap"}
+# Which rooms a room may use besides the base; later rooms add their line here.
 MAY_USE = {
     "arguments": set(),
     "units": {"arguments"},
     "table": {"units"},
     "session": set(),
+    "shapes": {"arguments"},
     "trap": {"arguments", "units"},
     "hardware": set(),
     "predict": set(),
     "floats": set(),
+    "blocks": set(),
     "measure": {"hardware", "predict"},
     "reasons": set(),
     "compare": {"reasons"},
     "draw": {"measure"},
     "explore": {"predict", "hardware", "draw", "floats"},
-    "check": {"predict", "hardware", "floats", "measure", "compare", "draw"},
+    "train": set(),
+    "check": {"predict", "hardware", "floats", "measure", "compare", "draw", "train"},
     "workshop": set(),
     "record": {"predict", "hardware", "measure"},
 }
@@ -58,12 +62,33 @@ def test_arrows_go_one_way(path):
     )
 
 
-def test_predict_has_no_torch_and_no_clock():
-    code = "import sys, course_utils.arguments, runpy; "
-    code += f"runpy.run_path({str(ROOT / 'predict.py')!r})"
-    source = (ROOT / "predict.py").read_text()
-    assert "torch" not in {n.name for n in ast.walk(ast.parse(source)) if isinstance(n, ast.alias)}
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+def imported(path):
+    """The modules that a file imports, each by its whole name."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative imports hide what is used"
+            yield node.module
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("predict/*.py")), ids=lambda p: p.name)
+def test_predict_is_arithmetic_only(path):
+    """No torch, no device, no clock: nothing but Python's own words for numbers and records."""
+    allowed = {"collections.abc", "dataclasses", "math", "course_utils.arguments"}
+    allowed |= {"course_utils.shapes"}  # sizes only
+    ours = {f"course_utils.predict.{other.stem}" for other in ROOT.glob("predict/*.py")}
+    assert set(imported(path)) <= allowed | ours
+
+
+def test_predict_is_a_folder_with_modules():
+    assert {path.name for path in ROOT.glob("predict/*.py")} >= {"counts.py", "deep_linear.py"}
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("train/*.py")), ids=lambda p: p.name)
+def test_train_stands_on_torch_and_numpy_alone(path):
+    roots = {name.split(".")[0] for name in imported(path)} - set(sys.stdlib_module_names)
+    assert roots <= {"torch", "numpy", "jaxtyping", "course_utils"}
 
 
 def test_importing_the_package_is_quick():
@@ -91,6 +116,8 @@ def public():
         course_utils.measure,
     ]
     modules += [course_utils.draw, course_utils.explore, course_utils.reasons]
+    modules += [train, train.models, train.optimizers, train.checkpoint, train.precision]
+    modules += [blocks]
     for module in modules:
         for name, member in inspect.getmembers(module, inspect.isfunction):
             if not name.startswith("_") and member.__module__.startswith("course_utils"):

@@ -4,7 +4,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils.flop_counter import FlopCounterMode
 
 from course_utils import measure, predict
@@ -146,7 +145,7 @@ def test_memory_of_a_step_by_category_and_its_peak(shape, form):
 @settings(max_examples=10, deadline=None)
 @given(shapes(), st.integers(1, 3))
 def test_activations_of_any_shape(shape, batch):
-    with FakeTensorMode():
+    with measure.fake():
         found = measure.memory(step_of(shape, batch, shape.context, fused=True))
     assert found.largest["activations"] == predict.activations(shape, batch, shape.context)
 
@@ -223,3 +222,22 @@ def test_unknown_presets_and_too_many_tokens_are_named():
     for ids in (torch.zeros(1, 65, dtype=torch.int64), torch.zeros(1, 0, dtype=torch.int64)):
         with pytest.raises(ValueError, match="1 to 64 tokens"):
             transformer(SMALL)(ids)
+
+
+def test_seventy_billion_parameters_weigh_what_the_formula_says():
+    """The whole accounting of chapter 10, on fake tensors: nothing of it is allocated."""
+    shape = predict.preset("Llama-3 70B")
+    with measure.fake():
+        found = measure.memory(step_of(shape, 1, 8192, fused=True))
+    expected = predict.transformer_memory(shape, 1, 8192)
+    names = ("parameters", "gradients", "optimizer", "activations")
+    assert [found.largest[name] for name in names] == [getattr(expected, name) for name in names]
+    assert found.peak == expected.peak == pytest.approx(1338.0e9, rel=1e-4)
+
+
+def test_fake_tensors_have_a_size_and_no_memory():
+    with measure.fake():
+        x = torch.ones(10**6, 10**6)
+        assert (x @ x).shape == (10**6, 10**6) and x.nbytes == 4 * 10**12
+        with pytest.raises(RuntimeError):
+            x[0, 0].item()  # there is no number in it

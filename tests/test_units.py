@@ -53,6 +53,8 @@ def test_rates_counts_and_words():
     assert units.amount(1638) == "1638"
     assert units.ratio(1.3604) == "1.36 ×"
     assert units.quantity(143.93, "days") == "143.9 days"
+    assert units.quantity(366_432, "parameters") == "366,432 parameters"
+    assert units.quantity(70_553_706_496, "parameters") == "70.55 billion parameters"
     assert units.quantity(0.8796, "") == "0.8796"
 
 

@@ -1,6 +1,8 @@
 """The instruments: what this machine really does. They observe; they never draw or judge."""
 
 from course_utils.measure.clock import Ratio, Time, time
+from course_utils.measure.dtypes import Dtypes, dtypes
+from course_utils.measure.fake import fake
 from course_utils.measure.flops import Flops, UncountedOperation, flops
 from course_utils.measure.limits import Bandwidth, Limits, bandwidth, limits, measured_bandwidth
 from course_utils.measure.memory import Memory, memory
@@ -9,6 +11,7 @@ from course_utils.measure.sweep import Sweep, sweep
 
 __all__ = [
     "Bandwidth",
+    "Dtypes",
     "Flops",
     "Limits",
     "Memory",
@@ -19,6 +22,8 @@ __all__ = [
     "UncountedOperation",
     "bandwidth",
     "best_matmul",
+    "dtypes",
+    "fake",
     "flops",
     "limits",
     "measured_bandwidth",

@@ -148,6 +148,8 @@ class StorageTracker:
 
     def _before_optimizer(self, optimizer: Optimizer, *_: object) -> None:
         self._optimizing = True
+        self._phase = "optimizer"  # a fused step may make no tensor that would tell
+        self._change({})
         self._optimizers[id(optimizer)] = optimizer
 
     def _after_optimizer(self, optimizer: Optimizer, *_: object) -> None:

@@ -1,9 +1,9 @@
-"""What chapters 06 to 11 study: small models, optimizers, data, the loop, checkpoints.
+"""What chapters 06 to 11 study: small models, optimizers, data, formats, the loop, checkpoints.
 
 It stands on torch alone and knows nothing of the instruments, the figures or the exercises.
 """
 
-from course_utils.train import models, optimizers
+from course_utils.train import models, optimizers, precision
 from course_utils.train.checkpoint import Checkpoints
 from course_utils.train.data import Batches, open_tokens, text_tokens, write_tokens
 from course_utils.train.loop import Diverged, History, Step, evaluate, one_step, train
@@ -19,6 +19,7 @@ __all__ = [
     "one_step",
     "open_tokens",
     "optimizers",
+    "precision",
     "text_tokens",
     "train",
     "write_tokens",

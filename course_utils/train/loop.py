@@ -5,11 +5,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from statistics import median
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
-from course_utils.arguments import count
+from course_utils.arguments import count, shown
+
+if TYPE_CHECKING:
+    from course_utils.train.precision import Precision
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 
@@ -62,12 +66,14 @@ def train(
     steps: int,
     first: int = 1,
     callbacks: tuple[Callable[[Step], None], ...] = (),
+    precision: "Precision | None" = None,
 ) -> History:
     """Take `steps` steps, numbered from `first`, and call each of `callbacks` after each.
 
     `loss(model(x), y)` must be one number. Raises `Diverged` with the step's number when it is
     not finite: before the optimizer acts, and before any callback, so that neither the model nor
     a checkpoint takes harm. Raises ValueError when the batches end early.
+    `precision` comes from `precision.choose` and has prepared the model; None casts nothing.
     """
     history = []
     model.train()
@@ -75,7 +81,7 @@ def train(
     for number in range(first, last + 1):
         began = perf_counter()
         x, y = _next(batches, number, last)
-        value = one_step(model, optimizer, x, y, loss, number)
+        value = one_step(model, optimizer, x, y, loss, number, precision)
         step = Step(number, value, perf_counter() - began, y.numel())
         history.append(step)
         for callback in callbacks:
@@ -90,15 +96,24 @@ def one_step(
     y: Tensor,
     loss: Loss,
     number: int = 1,
+    precision: "Precision | None" = None,
 ) -> float:
-    """Forward, backward, update; returns the loss. Reading it waits for an accelerator."""
+    """Forward, backward, update; returns the loss. A `precision` takes the step its own way."""
+    if precision is not None:
+        return _recipe(precision).step(model, optimizer, x, y, loss, number)
     optimizer.zero_grad()
     wrong = loss(model(x), y)
-    value = wrong.item()
-    if not math.isfinite(value):
-        raise Diverged(f"the loss is {value} at step {number}: a smaller lr may help")
+    value = finite(wrong, number)
     wrong.backward()
     optimizer.step()
+    return value
+
+
+def finite(wrong: Tensor, number: int, advice: str = "a smaller lr may help") -> float:
+    """The loss as a number; `Diverged` if it is not finite. Reading it waits for an accelerator."""
+    value = wrong.item()
+    if not math.isfinite(value):
+        raise Diverged(f"the loss is {value} at step {number}: {advice}")
     return value
 
 
@@ -117,6 +132,12 @@ def evaluate(
         return sum(loss(model(x), y).item() for x, y in pairs) / steps
     finally:
         model.train(training)
+
+
+def _recipe(precision: object) -> "Precision":
+    if not hasattr(precision, "step"):
+        raise TypeError(f"precision must come from precision.choose(name), got {shown(precision)}")
+    return precision
 
 
 def _next(

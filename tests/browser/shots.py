@@ -16,6 +16,7 @@ from tests.browser import chromium, lab_page, slides
 from tests.browser.server import Lab, running
 
 SCROLLER = f"{lab_page.NOTEBOOK} .jp-WindowedPanel-outer"
+AT_THE_END = "box => box.scrollTop + box.clientHeight >= box.scrollHeight - 2"
 TALL = {"width": 1280, "height": 1500}
 
 
@@ -53,12 +54,11 @@ def _take(page: Page, lab: Lab, asked: argparse.Namespace) -> None:
 
 def _scrolled(page: Page) -> Iterator[int]:
     """Scroll through the notebook, a screen at a time; yields 0, 1, 2, ..."""
-    last = lab_page.cells(page).last
     page.eval_on_selector(SCROLLER, "box => { box.scrollTop = 0; }")
     for number in count():
         page.wait_for_timeout(700)
         yield number
-        if last.bounding_box()["y"] + last.bounding_box()["height"] < TALL["height"]:
+        if page.eval_on_selector(SCROLLER, AT_THE_END):
             return
         page.eval_on_selector(SCROLLER, "box => { box.scrollTop += 0.95 * box.clientHeight; }")
 

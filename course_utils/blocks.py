@@ -1,0 +1,125 @@
+"""Block formats by simulation: small elements that share a scale, as MXFP8, MXFP4 and NVFP4 do.
+
+Elements are rounded by own arithmetic in fp32, exact for these widths, so that no result depends on
+what a cast does. Sources: OCP Microscaling Formats (MX) Specification 1.0 (2023) for MXFP8 and
+MXFP4; NVIDIA, Pretraining Large Language Models with NVFP4 (2025) for NVFP4.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Float32
+from torch import Tensor
+
+from course_utils.arguments import one_of, shown
+
+
+@dataclass(frozen=True)
+class Element:
+    """A small floating-point format without infinities.
+
+    Exponents of normal numbers run from `smallest_exponent`, which the subnormals share, to
+    `largest_exponent`.
+    """
+
+    bits: int
+    mantissa_bits: int
+    smallest_exponent: int
+    largest_exponent: int
+    largest: float
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """`size` elements in a row share a scale of 8 bits: a power of two (E8M0) or an E4M3 number.
+
+    With E4M3 scales the whole tensor has one more scale, in fp32.
+    """
+
+    element: Element
+    size: int
+    power_of_two: bool
+
+
+E4M3 = Element(8, 3, -6, 8, 448.0)
+E2M1 = Element(4, 1, 0, 2, 6.0)  # ±0, 0.5, 1, 1.5, 2, 3, 4, 6
+KINDS = {
+    "MXFP8": Blocks(E4M3, 32, power_of_two=True),
+    "MXFP4": Blocks(E2M1, 32, power_of_two=True),
+    "NVFP4": Blocks(E2M1, 16, power_of_two=False),
+}
+_SMALLEST_E8M0 = -127  # the exponent; the largest, 127, is out of reach from fp32
+
+
+def bytes_per_element(kind: str) -> float:
+    """Bytes of one element and its part of the block's scale: 1.03125, 0.53125 or 0.5625.
+
+    NVFP4's scale of the whole tensor, 4 bytes, is left out.
+    """
+    blocks = KINDS[one_of("kind", kind, KINDS)]
+    return (blocks.element.bits + 8 / blocks.size) / 8
+
+
+@torch.no_grad()
+def round_blocks(x: Float[Tensor, "... n"], kind: str) -> Float32[Tensor, "... n"]:
+    """`x` as blocks along its last dimension would hold it; in fp32, without a gradient.
+
+    Every element is rounded to the nearest, ties to even, and saturates. MXFP8 and MXFP4: a block's
+    scale is 2^(floor(log2(largest |x|)) − the element's largest exponent), which brings the largest
+    to 256 … 512 or 4 … 8: above 448 or 6 it is cut. NVFP4: the tensor's scale makes its largest |x|
+    448 · 6; a block's scale is its own largest |x| / 6, rounded to E4M3, and 0 if far smaller.
+
+    Raises ValueError for another kind, a last dimension that is no multiple of the block, no
+    elements, or a value that is no finite number in fp32; TypeError for an x without floats.
+    """
+    blocks = KINDS[one_of("kind", kind, KINDS)]
+    rows = _checked(x, kind, blocks.size).unflatten(-1, (-1, blocks.size))
+    largest = rows.abs().amax(-1, keepdim=True)
+    scale = _power_of_two(largest, blocks) if blocks.power_of_two else _e4m3(largest, blocks)
+    scaled = torch.where(scale > 0, rows / scale, 0.0)  # a scale that was rounded to 0
+    return (_round(scaled, blocks.element) * scale).flatten(-2)
+
+
+def _power_of_two(largest: Float32[Tensor, "... 1"], blocks: Blocks) -> Float32[Tensor, "... 1"]:
+    """The scale of each block as E8M0: a block of zeros has the smallest."""
+    exponent = _floor_log2(largest) - blocks.element.largest_exponent
+    return _power(exponent.clamp(min=_SMALLEST_E8M0))
+
+
+def _e4m3(largest: Float32[Tensor, "... 1"], blocks: Blocks) -> Float32[Tensor, "... 1"]:
+    """The scale of each block: one E4M3 number times the fp32 scale of the whole tensor."""
+    of_tensor = largest.amax() / (E4M3.largest * blocks.element.largest)
+    relative = torch.where(of_tensor > 0, largest / blocks.element.largest / of_tensor, 0.0)
+    return _round(relative, E4M3) * of_tensor
+
+
+def _round(x: Float32[Tensor, "..."], element: Element) -> Float32[Tensor, "..."]:
+    """The nearest number of `element` to each of x; torch.round takes ties to the even one."""
+    exponent = _floor_log2(x).clamp(min=element.smallest_exponent)
+    step = _power(exponent - element.mantissa_bits)
+    return (torch.round(x / step) * step).clamp(-element.largest, element.largest)
+
+
+def _floor_log2(x: Float32[Tensor, "..."]) -> Tensor:
+    """The exponent of the largest power of two up to |x|; −150, below all of fp32, for 0."""
+    return torch.where(x == 0, -150, torch.frexp(x).exponent - 1)
+
+
+def _power(exponent: Tensor) -> Float32[Tensor, "..."]:
+    """2 to the `exponent`, looked up among exact ones: fp32 holds those from −149 to 127."""
+    exact = [2.0**e for e in range(-149, 128)]
+    return torch.tensor(exact, device=exponent.device)[exponent.long() + 149]
+
+
+def _checked(x: object, kind: str, size: int) -> Float32[Tensor, "... n"]:
+    if not isinstance(x, Tensor) or not x.is_floating_point():
+        raise TypeError(f"x must be a tensor of floats, got {shown(x)}")
+    if x.ndim == 0 or x.shape[-1] % size or x.numel() == 0:
+        raise ValueError(
+            f"{kind} needs a last dimension that is a multiple of {size}, "
+            f"got the shape {tuple(x.shape)}"
+        )
+    x = x.float()
+    if not x.isfinite().all():
+        raise ValueError(f"{kind} needs finite numbers, got NaN, an infinity or one beyond fp32")
+    return x

@@ -1,0 +1,223 @@
+"""Number formats as choices of the one loop: what a step casts, and what stays in fp32.
+
+`choose` a recipe, `prepare` the model with it, make the optimizer, hand the recipe to `train`.
+"""
+
+from contextlib import AbstractContextManager
+
+import torch
+from jaxtyping import Float32
+from torch import Tensor, nn
+
+from course_utils.arguments import one_line, one_of
+from course_utils.train.fp8 import E4M3, E5M2, Fp8Linear, round_fp8
+from course_utils.train.loop import Diverged, Loss, finite
+
+__all__ = ["NAMES", "Precision", "choose", "round_fp8"]
+
+
+class Precision:
+    """fp32 throughout: parameters, gradients, optimizer state, products. Others change parts.
+
+    `dtype` is the format of the products' factors, `skipped` the number of steps that were not
+    taken because gradients were not finite.
+    """
+
+    def __init__(self, name: str, device: torch.device, dtype: torch.dtype) -> None:
+        self.name, self.device, self.dtype = name, device, dtype
+        self.skipped = 0
+
+    @property
+    def scale(self) -> float:
+        """What the loss is multiplied by before the backward pass; 1.0 without a scaler."""
+        return 1.0
+
+    def prepare(self, model: nn.Module) -> nn.Module:
+        """Convert `model`, in fp32, in place and return it; call it before making the optimizer.
+
+        Raises ValueError for a model on another kind of device, whose operations would not be cast,
+        and for one in another format or prepared for one.
+        """
+        for parameter in model.parameters():
+            self._must_fit(parameter)
+        if any(isinstance(layer, Fp8Linear) for layer in model.modules()):
+            raise ValueError("the model was prepared for fp8: start from a new one")
+        self._convert(model)
+        return model
+
+    def step(
+        self,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        x: Tensor,
+        y: Tensor,
+        loss: Loss,
+        number: int = 1,
+    ) -> float:
+        """Forward, backward, update; returns the loss.
+
+        Raises `Diverged` with the step's `number` before the backward pass if it is not finite.
+        """
+        optimizer.zero_grad()
+        wrong = self.forward(model, x, y, loss)
+        value = finite(wrong, number, self._advice())
+        self.update(wrong, optimizer)
+        return value
+
+    def forward(self, model: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> Tensor:
+        """The loss, a tensor with its graph."""
+        return loss(model(x), y)
+
+    def update(self, wrong: Tensor, optimizer: torch.optim.Optimizer) -> None:
+        """Backward from the loss `wrong`, then the optimizer's step."""
+        wrong.backward()
+        optimizer.step()
+
+    def _must_fit(self, parameter: Tensor) -> None:
+        there, here = parameter.device.type, self.device.type
+        if there != here:
+            remedy = f"precision.choose({self.name!r}, device={there!r})"
+            raise ValueError(f"the model is on {there}, the recipe for {here}: {remedy}")
+        if parameter.is_floating_point() and parameter.dtype is not torch.float32:
+            raise ValueError(f"the model is in {parameter.dtype}: start from one in torch.float32")
+
+    def _convert(self, model: nn.Module) -> None:
+        """What `prepare` changes: nothing in fp32."""
+
+    def _product(self, a: Float32[Tensor, "2 2"]) -> Tensor:
+        """One product as this recipe computes it, to see whether the device can."""
+        return a @ a
+
+    def _advice(self) -> str:
+        if self.dtype is torch.float16:
+            return "fp16 ends at 65504: bf16, or a smaller lr, may help"
+        return "a smaller lr may help"
+
+
+class Pure(Precision):
+    """Everything in one narrow format: parameters, gradients, state, activations, loss.
+
+    With Adam 8 bytes a parameter, but an update below half a unit in the parameter's last place is
+    lost.
+    """
+
+    def forward(self, model: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> Tensor:
+        """The loss in the narrow format; inputs and targets that are floats are cast to it."""
+        return loss(model(self._cast(x)), self._cast(y))
+
+    def _convert(self, model: nn.Module) -> None:
+        for tensor in (*model.parameters(), *model.buffers()):
+            tensor.data = self._cast(tensor.data)  # as model.to does, but on fake tensors too
+
+    def _product(self, a: Float32[Tensor, "2 2"]) -> Tensor:
+        return a.to(self.dtype) @ a.to(self.dtype)
+
+    def _cast(self, values: Tensor) -> Tensor:
+        return values.to(self.dtype) if values.is_floating_point() else values
+
+
+class Autocast(Precision):
+    """Parameters, gradients and optimizer state in fp32; torch.autocast casts for each operation.
+
+    In fp16 gradients below 2⁻²⁵ become 0 on their way, and above 65504 infinite, which the
+    optimizer then writes into the parameters.
+    """
+
+    def forward(self, model: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> Tensor:
+        """The loss, computed under autocast; the backward pass follows the same formats."""
+        with self._casting():
+            return loss(model(x), y)
+
+    def _product(self, a: Float32[Tensor, "2 2"]) -> Tensor:
+        with self._casting():
+            product = a @ a
+        if product.dtype is not self.dtype:  # autocast may do nothing without an error
+            raise RuntimeError(f"autocast left a product in {product.dtype}")
+        return product
+
+    def _casting(self) -> AbstractContextManager:
+        return torch.autocast(self.device.type, self.dtype)
+
+
+class Scaled(Autocast):
+    """Autocast with a loss scale, so that small gradients do not underflow on their way back.
+
+    torch.amp.GradScaler multiplies the loss by `scale` (65536 at first) and divides the fp32
+    gradients by it. If one is not finite the step is skipped and the scale halved; after 2000 good
+    steps it is doubled. Source: Micikevicius et al. 2018, Mixed Precision Training.
+    """
+
+    def __init__(self, name: str, device: torch.device, dtype: torch.dtype) -> None:
+        super().__init__(name, device, dtype)
+        self.scaler = torch.amp.GradScaler(device.type)
+
+    @property
+    def scale(self) -> float:
+        """The loss scale of the next step."""
+        return self.scaler.get_scale()
+
+    def update(self, wrong: Tensor, optimizer: torch.optim.Optimizer) -> None:
+        """Backward from the scaled loss, then the optimizer's step unless gradients overflowed.
+
+        Raises `Diverged` once no scale is left to try: gradients that are NaN at every scale.
+        """
+        before = self.scale
+        self.scaler.scale(wrong).backward()
+        self.scaler.step(optimizer)
+        self.scaler.update()
+        self.skipped += self.scale < before
+        if self.scale == 0:
+            raise Diverged(f"gradients are not finite at any loss scale; {self.skipped} skipped")
+
+
+class Fp8(Precision):
+    """The products of every nn.Linear from numbers rounded to fp8, all else in fp32: a simulation.
+
+    Inputs and weights are rounded to E4M3 forward, the incoming gradient to E5M2 backward, each
+    tensor with one scale of its own, taken from its own largest value. The rounding is fp8's; the
+    products run in fp32 on what was rounded, so that nothing gets faster or smaller. Products
+    outside of nn.Linear, and of classes derived from it, stay in fp32. Source: Micikevicius et al.
+    2022, FP8 Formats for Deep Learning.
+
+    Where the hardware has fp8 units, Transformer Engine hands them the fp8 numbers themselves and
+    takes a scale, as one recipe, from the largest values of earlier steps, so that a tensor is read
+    once. FP8-LM (Peng et al. 2023) also keeps gradients and Adam's first average in fp8.
+    """
+
+    def _convert(self, model: nn.Module) -> None:
+        layers = [layer for layer in model.modules() if type(layer) is nn.Linear]
+        if not layers:
+            raise ValueError("the model has no nn.Linear: nothing in it would be rounded to fp8")
+        for layer in layers:
+            layer.__class__ = Fp8Linear  # keeps its parameters, names and hooks
+
+    def _product(self, a: Float32[Tensor, "2 2"]) -> Tensor:
+        return round_fp8(a, E4M3) @ round_fp8(a, E5M2)
+
+
+RECIPES = {
+    "fp32": (Precision, torch.float32),
+    "bf16": (Pure, torch.bfloat16),
+    "autocast bf16": (Autocast, torch.bfloat16),
+    "fp16": (Autocast, torch.float16),
+    "fp16 scaled": (Scaled, torch.float16),
+    "fp8 simulated": (Fp8, E4M3),
+}
+NAMES = tuple(RECIPES)
+
+
+def choose(name: str, device: str | torch.device = "cpu") -> Precision:
+    """The recipe called `name`, one of `NAMES`, for models on `device`.
+
+    Raises ValueError for another name, or a device that cannot compute in the recipe's format,
+    which one small product finds out.
+    """
+    kind, dtype = RECIPES[one_of("name", name, NAMES)]
+    try:
+        tiny = torch.ones(2, 2, device=device)
+        recipe = kind(name, tiny.device, dtype)
+        recipe._product(tiny)
+    except (RuntimeError, AssertionError, TypeError) as error:
+        reason = one_line(str(error))
+        raise ValueError(f"{str(device)!r} cannot compute in {dtype} here: {reason}") from error
+    return recipe
