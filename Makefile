@@ -38,7 +38,7 @@ test: $(READY) ## run every test: style, package, notebooks, browser
 	.venv/bin/python -m pytest -p tests.nbval_budget $(NBVAL) notebooks
 	.venv/bin/python -m pytest tests/browser
 
-bench: $(READY) ## set the instruments beside torch's own and other packages  (half a minute; leave the machine alone)
+bench: $(READY) ## set the instruments beside torch's own and other packages  (a minute, 1 GB of temporary disk; leave the machine alone)
 	@.venv/bin/python -m tests.bench
 
 # The stamp is newer than both files: nothing to install.

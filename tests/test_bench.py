@@ -1,11 +1,15 @@
 """The bench's own arithmetic: verdicts, exit status, tables, formulas. Run it: `make bench`."""
 
+import sys
+
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from course_utils.table import table
-from tests.bench import counting, machine, timing, weighing
+from course_utils.train import write_tokens
+from tests.bench import counting, feeding, machine, timing, weighing
 from tests.bench.report import (
     Figure,
     Section,
@@ -105,3 +109,39 @@ def test_the_peak_of_a_trace(scratch, peak):
         memory_event(50, 9999, 5),  # after the step
     ]
     assert weighing.peak_of(events, scratch=scratch) == peak
+
+
+@pytest.fixture
+def tokens(tmp_path):
+    assert write_tokens(tmp_path / "tokens.bin", feeding.tokens(5_000_000)) == 5_000_000
+    return tmp_path / "tokens.bin"
+
+
+def test_all_ways_to_feed_give_the_same_kind_of_batch(tokens):
+    whole = np.fromfile(tokens, np.uint16)
+    found = feeding.ways(tokens, tokens)
+    for name, way in found.items():
+        x, y = way()
+        assert x.shape == y.shape == (feeding.BATCH, feeding.CONTEXT), name
+        assert x.dtype == torch.int64 and torch.equal(x[:, 1:], y[:, :-1]), name
+        assert x[0, :8].numpy().astype(np.uint16).tobytes() in whole.tobytes(), name
+    best = feeding.fastest(found, rounds=2)
+    assert list(best) == list(found) and all(0 < took < 10 for took in best.values())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere pages are not let go")
+def test_what_is_read_is_watched_from_outside(tokens):
+    kept = feeding.reading(tokens, mapped=0, seconds=0.3)
+    whole = feeding.reading(tokens, mapped=feeding.ALL, seconds=0.3)
+    assert kept.batches > 10 < whole.batches
+    assert whole.grown > 8e6 and kept.grown < whole.grown  # of a file of 10 MB
+
+
+@pytest.mark.parametrize(("grown", "met"), [(99_000_000, True), (100_000_000, False)])
+def test_the_verdicts_on_feeding(grown, met):
+    assert feeding._memory(feeding.Reading(1, grown)).met is met
+    best = {feeding.BATCHES: 2.0, feeding.GATHER: 1.0, feeding.LISTS: 20.0}
+    assert [figure.found for figure in feeding._speeds(best, 0.0)] == ["10.0", "2.00"]
+    assert all(figure.met for figure in feeding._speeds(best, 0.0))
+    worse = {**best, feeding.BATCHES: 2.1}
+    assert not any(figure.met for figure in feeding._speeds(worse, 0.0))

@@ -147,6 +147,8 @@ def test_guesses_are_empty_and_compared(path):
         found = re.fullmatch(r"(guess_\d\d_\d+) = None  # .+", cell.source)
         assert found, cell.source
         assert f"guess={found[1]}" in source, f"{found[1]} is never compared"
+    computed = re.search(r"guess_\d\d_\d+ (and|[*/+-]) |[*/+-] guess_", source)
+    assert not computed, f"{computed[0]}: a guess may be a text; hand it to compare as it is"
 
 
 @every_notebook

@@ -9,6 +9,8 @@ from course_utils.check.ex05 import *  # noqa: F403
 from course_utils.check.ex06 import *  # noqa: F403
 from course_utils.check.ex07 import *  # noqa: F403
 from course_utils.check.ex08 import *  # noqa: F403
+from course_utils.check.ex09 import *  # noqa: F403
+from course_utils.check.ex10 import *  # noqa: F403
 from course_utils.check.exercise import Exercise, Verdict, progress
 
 __all__ = [name for name, value in globals().items() if isinstance(value, Exercise)]

@@ -83,9 +83,7 @@ class Checkpoints:
         except (OSError, RuntimeError) as error:
             partial.unlink(missing_ok=True)
             kept = ", ".join(path.name for path in self.paths()) or "none"
-            # torch.save may hide a full disk behind an error about positions in the file
-            reason = error.__context__ if isinstance(error.__context__, OSError) else error
-            raise OSError(f"step {step} was not saved ({reason}); kept: {kept}") from error
+            raise OSError(f"step {step} was not saved ({_reason(error)}); kept: {kept}") from error
         _sync(self.folder)
         self._remove_old(final)
         return final
@@ -175,6 +173,12 @@ def _read(path: Path) -> dict:
     if not isinstance(state, dict) or state.keys() != CONTENTS:
         raise ValueError(f"{path.name} is no checkpoint of this class")
     return state
+
+
+def _reason(error: OSError | RuntimeError) -> BaseException:
+    """The disk's own error, which torch.save may hide behind one about places in the file."""
+    hidden = error.__context__
+    return hidden if isinstance(error, RuntimeError) and isinstance(hidden, OSError) else error
 
 
 def _kind(optimizer: torch.optim.Optimizer) -> str:

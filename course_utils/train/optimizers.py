@@ -24,13 +24,26 @@ class Optimizer(torch.optim.Optimizer):
         """Update every parameter once; returns what `closure` returns, if one is given."""
         with torch.enable_grad():
             loss = closure() if closure else None
-        names = list(signature(self.update).parameters)[3:]  # after p, g and state
+        names = self._asked_for()
         for group in self.param_groups:
             settings = {name: group[name] for name in names}
             for p in group["params"]:
                 if p.grad is not None:
                     self.update(p, p.grad, self.state[p], **settings)
         return loss
+
+    def _asked_for(self) -> list[str]:
+        """The settings that `update` names after p, g and state; all of them if it takes `**`."""
+        asked = list(signature(self.update).parameters.values())[3:]
+        if any(parameter.kind is parameter.VAR_KEYWORD for parameter in asked):
+            # loading a state adds a default of torch's own that no group has
+            return [name for name in self.defaults if name in self.param_groups[0]]
+        names = [parameter.name for parameter in asked]
+        missing = [name for name in names if name not in self.defaults]
+        if missing:
+            known = ", ".join(self.defaults)
+            raise TypeError(f"update asks for {missing[0]}, the optimizer was made with {known}")
+        return names
 
     def update(self, p: Tensor, g: Tensor, state: dict, lr: float) -> None:
         """Change `p` in place, given its gradient `g` and what the optimizer remembers of it.

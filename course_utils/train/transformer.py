@@ -12,7 +12,7 @@ from course_utils.shapes import Shape
 
 
 def transformer(shape: Shape) -> nn.Module:
-    """A model of that shape, with weights of standard deviation 0.02 as in GPT-2."""
+    """A model of that shape; all weights have a standard deviation of 0.02, biases are 0."""
     return GPT(shape) if shape.style == "gpt" else Llama(shape)
 
 

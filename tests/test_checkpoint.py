@@ -1,0 +1,566 @@
+"""Checkpoints: bit-identical continuation, damaged files, a full disk, a process that is killed.
+
+The crash test is random; it prints its seed. Repeat a failure with CRASH_SEED=that number.
+"""
+
+import copy
+import io
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from course_utils.train import Batches, Checkpoints, Diverged, checkpoint, optimizers, train
+from course_utils.train.models import MLP, Bigram, next_token_loss
+
+TOKENS = np.random.default_rng(0).integers(0, 256, 5000).astype(np.uint8)
+RULES = {
+    "AdamW": optimizers.AdamW,
+    "Momentum": optimizers.Momentum,
+    "torch's Adam": torch.optim.Adam,
+    "torch's fused AdamW": partial(torch.optim.AdamW, fused=True),
+    "torch's SGD": partial(torch.optim.SGD, lr=0.1, momentum=0.9),
+}
+
+
+class Run:
+    """A model with dropout, an optimizer, batches and checkpoints."""
+
+    def __init__(self, folder, rule=optimizers.AdamW, seed=0, prefetch=False, width=8, **settings):
+        torch.manual_seed(seed)
+        random.seed(seed)
+        self.model = Bigram(width, dropout=0.5)
+        self.optimizer = rule(self.model.parameters())
+        self.batches = Batches(TOKENS, batch=4, context=8, seed=seed, prefetch=prefetch)
+        self.kept = Checkpoints(
+            folder, model=self.model, optimizer=self.optimizer, batches=self.batches, **settings
+        )
+
+    def go(self, steps, first=1, every=None):
+        """The losses of some steps; each uses Python's and torch's generators too."""
+        calls = (self.kept.every(every),) if every else ()
+        history = train(
+            self.model, self.optimizer, self.batches, next_token_loss,
+            steps=steps, first=first, callbacks=calls,
+        )  # fmt: skip
+        return [*history.losses, random.random(), torch.rand(1).item()]
+
+    def state(self):
+        """Everything that loading may change, as comparable values."""
+        file = io.BytesIO()
+        torch.save([self.model.state_dict(), self.optimizer.state_dict()], file)
+        states = checkpoint.random_states()
+        return file.getvalue(), str(self.batches.state_dict()), str(states)
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def file_of(step):
+    return f"step-{step:08d}.pt"
+
+
+# There and back
+
+
+@pytest.mark.parametrize("prefetch", [False, True])
+@pytest.mark.parametrize("rule", RULES)
+def test_a_run_goes_on_as_if_nothing_had_happened(tmp_path, rule, prefetch):
+    first = Run(tmp_path, RULES[rule], prefetch=prefetch)
+    first.go(7)
+    saved = first.kept.save(7)
+    assert saved == tmp_path / file_of(7)
+    whole = first.go(9, first=8)
+    again = Run(tmp_path, RULES[rule], seed=99, prefetch=prefetch)
+    again.go(3)  # whatever stood there before
+    assert again.kept.load() == 7 and again.kept.skipped == []
+    assert again.go(9, first=8) == whole
+    assert again.state() == first.state()
+
+
+def test_saving_changes_nothing(tmp_path):
+    plain, saving = Run(tmp_path / "a"), None
+    expected = plain.go(10)
+    saving = Run(tmp_path / "b")
+    assert saving.go(10, every=1) == expected
+    assert saving.state() == plain.state()
+
+
+def test_all_random_states_come_back(tmp_path):
+    run = Run(tmp_path)
+    random.gauss(0, 1)  # leaves its second number behind
+    run.kept.save(1)
+    expected = [random.gauss(0, 1), random.random(), *torch.randn(3).tolist()]
+    random.seed(5)
+    torch.manual_seed(5)
+    run.kept.load()
+    assert [random.gauss(0, 1), random.random(), *torch.randn(3).tolist()] == expected
+
+
+def test_without_batches(tmp_path):
+    run = Run(tmp_path)
+    bare = Checkpoints(tmp_path, model=run.model, optimizer=run.optimizer)
+    bare.save(3)
+    assert bare.load() == 3
+    before = run.state()
+    with pytest.raises(ValueError, match="does not say where the batches were"):
+        run.kept.load()
+    assert run.state() == before
+    run.kept.save(4)  # and the other way round: what is not asked for is left
+    assert bare.load() == 4
+
+
+def test_an_empty_folder_is_made_and_has_nothing(tmp_path):
+    run = Run(tmp_path / "new" / "folder")
+    before = run.state()
+    assert run.kept.load() == 0 and run.kept.paths() == [] and run.kept.skipped == []
+    assert run.state() == before and (tmp_path / "new" / "folder").is_dir()
+    assert Run(str(tmp_path)).kept.save(0).name == file_of(0)
+
+
+def test_files_are_read_without_running_code(tmp_path, monkeypatch):
+    class Evil:
+        def __reduce__(self):
+            return Path.touch, (tmp_path / "ran",)
+
+    run, asked, load = Run(tmp_path), [], torch.load
+    run.kept.save(1)
+    state = dict.fromkeys(checkpoint.CONTENTS, Evil())
+    torch.save(state, tmp_path / file_of(2))
+    monkeypatch.setattr(torch, "load", lambda *a, **k: asked.append(k) or load(*a, **k))
+    assert run.kept.load() == 1
+    assert run.kept.skipped == [tmp_path / file_of(2)] and not (tmp_path / "ran").exists()
+    assert all(options["weights_only"] is True for options in asked) and len(asked) == 2
+
+
+# What stays in the folder
+
+
+@pytest.mark.parametrize("keep", [1, 2, 3])
+def test_only_the_newest_stay(tmp_path, keep):
+    run = Run(tmp_path, keep=keep)
+    run.go(10, every=2)
+    assert names(tmp_path) == [file_of(step) for step in range(2, 11, 2)][-keep:]
+    assert [path.name for path in run.kept.paths()] == names(tmp_path)[::-1]
+
+
+def test_the_one_just_written_stays_beside_later_ones_of_an_earlier_run(tmp_path):
+    Run(tmp_path).go(10, every=5)
+    run = Run(tmp_path, seed=1)
+    assert run.kept.save(3).exists()
+    assert run.kept.save(4).exists() and run.kept.save(6).exists()
+    assert names(tmp_path) == [file_of(step) for step in (5, 6, 10)]
+
+
+def test_damaged_files_do_not_count_as_kept(tmp_path):
+    run = Run(tmp_path, keep=1)
+    run.kept.save(10)
+    (tmp_path / file_of(15)).write_bytes(b"")
+    assert run.kept.load() == 10
+    for step in (12, 16, 17):
+        run.kept.save(step)
+        assert file_of(step) in names(tmp_path)
+    assert names(tmp_path) == [file_of(15), file_of(17)]
+    run.kept.save(15)  # whole now, and older than the newest
+    run.kept.save(18)
+    assert names(tmp_path) == [file_of(18)]
+
+
+def test_a_partial_file_of_a_crash_is_removed(tmp_path):
+    run = Run(tmp_path)
+    stale = tmp_path / (file_of(7) + checkpoint.PARTIAL)
+    stale.write_bytes(b"half")
+    other = tmp_path / "notes.txt"
+    other.write_text("not ours")
+    assert run.kept.load() == 0 and run.kept.skipped == []
+    run.kept.save(8)
+    assert names(tmp_path) == ["notes.txt", file_of(8)]
+
+
+def test_every_so_many_steps(tmp_path):
+    run = Run(tmp_path, keep=10)
+    run.go(8, first=5, every=4)
+    assert names(tmp_path) == [file_of(8), file_of(12)]
+
+
+# Checkpoints of something else
+
+
+class Stranger(Run):
+    """The same batches, another model or optimizer."""
+
+    def __init__(self, folder, make=lambda: Bigram(8), rule=optimizers.AdamW):
+        super().__init__(folder, seed=5)
+        self.model = make()
+        self.optimizer = rule(self.model.parameters())
+        self.kept = Checkpoints(
+            folder, model=self.model, optimizer=self.optimizer, batches=self.batches
+        )
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Bigram(9), r"0.weight is \(256, 8\) of torch.float32 in the file, \(256, 9\)"),
+        (lambda: MLP(3, 2), r"0.bias is nothing in the file, \(2,\) of torch.float32 in the model"),
+        (lambda: torch.nn.Embedding(256, 8), r"0.weight is .* in the file, nothing in the model"),
+        (
+            lambda: Bigram(8).double(),
+            "0.weight is .* of torch.float32 in the file, .* of torch.float64",
+        ),
+    ],
+    ids=["width", "layers", "names", "type"],
+)
+def test_another_model_is_refused_before_anything_changes(tmp_path, make, words):
+    Run(tmp_path).go(2, every=1)
+    run = Stranger(tmp_path, make)
+    before = run.state()
+    with pytest.raises(ValueError, match=f"^{file_of(2)} is of another model: {words}"):
+        run.kept.load()
+    assert run.state() == before and len(names(tmp_path)) == 2
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        optimizers.SGD,
+        optimizers.Adam,  # the same settings and the same names as AdamW
+        torch.optim.AdamW,
+        torch.optim.SGD,
+        lambda parameters: optimizers.AdamW([{"params": [p]} for p in parameters]),
+    ],
+    ids=["SGD", "Adam", "torch's AdamW", "torch's SGD", "groups"],
+)
+def test_another_optimizer_is_refused_before_anything_changes(tmp_path, rule):
+    Run(tmp_path).go(2, every=1)
+    run = Stranger(tmp_path, rule=rule)
+    before = run.state()
+    with pytest.raises(ValueError, match=f"^{file_of(2)} is of another optimizer: "):
+        run.kept.load()
+    assert run.state() == before
+
+
+# Damaged files
+
+
+def two_checkpoints(folder):
+    """A folder with steps 1 and 2, the state at step 1, and the newest file."""
+    run = Run(folder)
+    run.go(1, every=1)
+    first = copy.deepcopy(run.model.state_dict())
+    run.go(1, first=2, every=1)
+    return first, folder / file_of(2)
+
+
+DAMAGES = {
+    "empty": lambda whole: b"",
+    "one byte": lambda whole: whole[:1],
+    "cut by a byte": lambda whole: whole[:-1],
+    "cut by half": lambda whole: whole[: len(whole) // 2],
+    "cut by most": lambda whole: whole[: len(whole) // 10],
+    "a hole": lambda whole: whole[:2000] + bytes(4096) + whole[6096:],
+    "zeros": lambda whole: bytes(len(whole)),
+    "garbage": lambda whole: random.Random(0).randbytes(len(whole)),
+    "text": lambda whole: b"not a checkpoint\n",
+    "an old pickle": lambda whole: b"\x80\x02" + random.Random(0).randbytes(100),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_the_one_before_a_damaged_file_is_loaded(tmp_path, damage):
+    first, newest = two_checkpoints(tmp_path)
+    newest.write_bytes(damage(newest.read_bytes()))
+    run = Run(tmp_path, seed=9)
+    assert run.kept.load() == 1
+    assert run.kept.skipped == [newest] and newest.exists()
+    assert all(torch.equal(first[key], value) for key, value in run.model.state_dict().items())
+
+
+def test_a_changed_byte_is_never_loaded(tmp_path):
+    """Any byte: either it is noticed, or it stands where nothing of the checkpoint is."""
+    first, newest = two_checkpoints(tmp_path)
+    whole, rng = newest.read_bytes(), random.Random(0)
+    run = Run(tmp_path)
+    assert run.kept.load() == 2
+    second, results = run.state(), []
+    for _ in range(150):
+        changed = bytearray(whole)
+        changed[rng.randrange(len(whole))] ^= rng.randrange(1, 256)
+        newest.write_bytes(changed)
+        results.append(run.kept.load())
+        assert results[-1] == 1 or run.state() == second
+    assert results.count(1) > 100
+
+
+@pytest.mark.parametrize(
+    "thing",
+    [
+        None, [1], torch.ones(3), {"step": 3}, "text",
+        {"step": 3, "model": {}, "optimizer": {}, "batches": None, "random": {}},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_file_of_something_else_is_skipped(tmp_path, thing):
+    _, newest = two_checkpoints(tmp_path)
+    torch.save(thing, newest)
+    run = Run(tmp_path)
+    assert run.kept.load() == 1 and run.kept.skipped == [newest]
+
+
+def test_when_all_are_damaged_the_run_is_as_new(tmp_path):
+    two_checkpoints(tmp_path)
+    for name in names(tmp_path):
+        (tmp_path / name).write_bytes(b"x")
+    run = Run(tmp_path, seed=4)
+    before = run.state()
+    assert run.kept.load() == 0 and len(run.kept.skipped) == 2
+    assert run.state() == before
+
+
+# What is not saved
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_parameters_that_are_not_finite_are_refused(tmp_path, value):
+    run = Run(tmp_path)
+    run.go(2, every=1)
+    kept = run.state()
+    with torch.no_grad():
+        run.model[2].bias[3] = value
+    with pytest.raises(Diverged, match="2.bias is not finite after step 3: no checkpoint is"):
+        run.kept.save(3)
+    assert names(tmp_path) == [file_of(1), file_of(2)]
+    assert run.kept.load() == 2 and run.state()[0] == kept[0]
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda run: run.kept.save(-1), "step must be a whole number at least 0"),
+        (lambda run: run.kept.save(1.5), "step must be a whole number"),
+        (lambda run: run.kept.save(None), "step must be a whole number"),
+        (lambda run: run.kept.every(0), "steps must be a whole number at least 1"),
+        (lambda run: run.kept.every(True), "steps must be a whole number"),
+        (lambda run: Run(run.kept.folder, keep=0), "keep must be a whole number at least 1"),
+        (lambda run: Run(run.kept.folder, keep="2"), "keep must be a whole number"),
+    ],
+)
+def test_numbers_that_are_none(tmp_path, call, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        call(Run(tmp_path))
+    assert names(tmp_path) == []
+
+
+# A full disk
+
+
+def test_an_error_while_writing_leaves_the_earlier_ones(tmp_path, monkeypatch):
+    run = Run(tmp_path)
+    run.go(2, every=1)
+
+    def broken(state, file):
+        file.write(b"half of it")
+        raise RuntimeError("the disk is gone")
+
+    monkeypatch.setattr(torch, "save", broken)
+    with pytest.raises(OSError, match=r"step 3 was not saved \(the disk is gone\); kept: step-0"):
+        run.kept.save(3)
+    assert names(tmp_path) == [file_of(1), file_of(2)] and run.kept.load() == 2
+
+
+FULL = """
+import resource, sys
+from pathlib import Path
+from tests.test_checkpoint import Run, file_of, names
+
+folder, found = Path(sys.argv[1]), []
+run = Run(folder)
+run.go(1, every=1)
+run.go(1, first=2)
+run.kept.save(2)
+size = (folder / file_of(2)).stat().st_size
+expected = run.state()
+for limit in (0, 1, 100, 5000, size // 2, size - 100, size - 1):
+    run.go(1)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+    try:
+        run.kept.save(3)
+        found.append("saved")
+    except OSError as error:
+        found.append(str(error))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    assert names(folder) == [file_of(1), file_of(2)], names(folder)
+    assert run.kept.load() == 2 and run.state() == expected
+run.go(1)
+run.kept.save(3)
+print(*found, sep="\\n")
+"""
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no limit of a file's size")
+def test_a_disk_that_ends_anywhere_within_the_file(tmp_path):
+    """A real limit, of the whole process: the write that crosses it fails."""
+    ran = subprocess.run(
+        [sys.executable, "-c", FULL, str(tmp_path)],
+        capture_output=True, text=True, check=False, cwd=ROOT,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    lines = ran.stdout.splitlines()
+    assert len(lines) == 7
+    for line in lines:
+        assert line.startswith("step 3 was not saved ([Errno 27] File too large)")
+        assert line.endswith(f"; kept: {file_of(2)}, {file_of(1)}")
+    assert names(tmp_path) == [file_of(2), file_of(3)]
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A real file system with room for one and a half checkpoints."""
+    run, folder = Run(tmp_path / "elsewhere", width=256), tmp_path / "small"
+    run.go(1)
+    size = int(1.5 * run.kept.save(1).stat().st_size)
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
+    try:
+        mounted = subprocess.run(mount, capture_output=True, check=False).returncode == 0
+    except FileNotFoundError:
+        mounted = False
+    if not mounted:
+        pytest.skip("needs the right to mount a small file system")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_disk_that_is_full(small_disk):
+    run = Run(small_disk, width=256)
+    run.go(1)
+    run.kept.save(1)
+    expected = run.state()
+    run.go(1, first=2)
+    full = rf"step 2 was not saved \(.*No space left on device\); kept: {file_of(1)}$"
+    with pytest.raises(OSError, match=full):
+        run.kept.save(2)
+    assert names(small_disk) == [file_of(1)]
+    assert run.kept.load() == 1 and run.state() == expected
+
+
+# A process that is killed
+
+
+STEPS = 100
+WIDTH = 512  # a checkpoint of 3 MB, which takes some milliseconds to save
+KILLS = 5  # in each of two runs side by side
+
+
+def command(folder, every=1):
+    options = ["--steps", STEPS, "--every", every, "--width", WIDTH]
+    return [sys.executable, "-m", "course_utils.train", str(folder), *map(str, options)]
+
+
+def fresh_partial(folder, since):
+    """Whether a save is under way: a partial file that was written after `since`."""
+    for path in folder.glob(f"*{checkpoint.PARTIAL}"):
+        try:
+            if path.stat().st_mtime > since:
+                return True
+        except FileNotFoundError:  # it was complete meanwhile
+            pass
+    return False
+
+
+def kill(folder, rng, during_save):
+    """Start or resume a run and kill it. What it printed, and whether a save was cut."""
+    began = time.time()
+    process = subprocess.Popen(command(folder), stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    lines = [process.stdout.readline() for _ in range(rng.randint(3, 6))]  # so two are saved
+    while during_save and process.poll() is None and not fresh_partial(folder, began):
+        pass
+    time.sleep(rng.uniform(0, 0.003 if during_save else 0.03))
+    process.kill()
+    lines += process.communicate()[0].splitlines()
+    assert process.returncode == -signal.SIGKILL, "it ended before it was killed"
+    return [line.strip() for line in lines], fresh_partial(folder, began)
+
+
+def finish(folder, every=1):
+    ran = subprocess.run(
+        command(folder, every), stdout=subprocess.PIPE, text=True, check=True, cwd=ROOT
+    )
+    return ran.stdout.splitlines()
+
+
+def by_step(lines):
+    """The losses in their exact form; a step that was taken twice must have had the same twice."""
+    losses = {}
+    for line in lines:
+        step, loss = line.split()
+        assert losses.setdefault(int(step), loss) == loss, f"step {step} differs"
+    return losses
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory):
+    """The losses of a run that nobody kills, nor ever saves."""
+    losses = by_step(finish(tmp_path_factory.mktemp("whole"), every=10 * STEPS))
+    assert list(losses) == list(range(1, STEPS + 1))
+    return losses
+
+
+@pytest.fixture
+def seed():
+    chosen = int(os.environ.get("CRASH_SEED", time.time_ns() % 10**9))
+    print(f"CRASH_SEED={chosen}")
+    return chosen
+
+
+def truncate_the_newest(folder, rng):
+    """Cut the newest file anywhere and return the step of the one before; None if there is none."""
+    files = sorted(folder.glob("step-*.pt"))
+    if len(files) < 2:
+        return None
+    with open(files[-1], "r+b") as file:
+        file.truncate(rng.randrange(files[-1].stat().st_size))
+    return int(files[-2].stem.removeprefix("step-"))
+
+
+def crash(folder, seed, truncate):
+    """Kill a run KILLS times, most of them during a save, and let it end.
+
+    Once, if asked for, the newest file is cut before the run goes on. Returns the losses by step,
+    how many saves were cut, and whether a file was.
+    """
+    rng, lines, saves, back_to = random.Random(seed), [], 0, None
+    for during_save in rng.sample([True, True, True, False, False], KILLS):
+        printed, within = kill(folder, rng, during_save)
+        lines += printed
+        saves += within
+        if truncate and back_to is None:
+            back_to = truncate_the_newest(folder, rng)
+            resumed_at = len(lines)
+    lines += finish(folder)
+    if back_to is not None:
+        assert lines[resumed_at].split()[0] == str(back_to + 1)
+    assert names(folder) == [file_of(STEPS - 1), file_of(STEPS)]
+    return by_step(lines), saves, back_to is not None
+
+
+def test_a_killed_run_is_the_uninterrupted_one_bit_for_bit(tmp_path, seed, uninterrupted):
+    """Ten kills at random moments, several during a save; in one run a file is cut besides."""
+    folders = [tmp_path / "plain", tmp_path / "truncated"]
+    with ThreadPoolExecutor(2) as pool:
+        runs = list(pool.map(crash, folders, (seed, seed + 1), (False, True)))
+    losses, saves, cut = zip(*runs, strict=True)
+    print("kills:", KILLS * len(runs), "of these during a save:", saves)
+    assert losses == (uninterrupted, uninterrupted)
+    assert sum(saves) >= 2 and cut == (False, True)
