@@ -64,7 +64,7 @@ PRESETS = {
     "Llama-3 8B": Shape("llama", 128256, 8192, 32, 4096, 32, 14336, kv_heads=8, tied=False),
     "Llama-3 70B": Shape("llama", 128256, 8192, 80, 8192, 64, 28672, kv_heads=8, tied=False),
     # The course's own: bytes as tokens.
-    "small": Shape("gpt", 256, 64, 3, 96, 4, 4 * 96),
+    "small": Shape("gpt", 256, 64, 3, 96, 2, 4 * 96),
 }
 
 

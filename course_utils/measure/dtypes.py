@@ -10,9 +10,9 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from course_utils.arguments import function, one_of
-from course_utils.measure.flops import _QUERIES, _in_backward
+from course_utils.measure.flops import _in_backward
 from course_utils.measure.guard import alone
-from course_utils.measure.watch import tensors
+from course_utils.measure.watch import QUERIES, tensors
 from course_utils.table import Table, table
 
 CAST = "cast"
@@ -100,7 +100,7 @@ class _Watcher(TorchDispatchMode):
         self, func: Callable, types: object, args: tuple = (), kwargs: dict | None = None
     ) -> object:
         kwargs = kwargs or {}
-        if func not in _QUERIES:
+        if func not in QUERIES:
             with self:  # an operation made of others: list those
                 parts = func.decompose(*args, **kwargs)
             if parts is not NotImplemented:

@@ -17,6 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from course_utils.arguments import function
 from course_utils.measure.formulas import FORMULAS, UNCOUNTED, as_matrix_product
 from course_utils.measure.guard import alone
+from course_utils.measure.watch import QUERIES
 from course_utils.table import Table, table
 
 # Names of operations that multiply matrices or factor them; those with a formula are counted.
@@ -25,25 +26,6 @@ PRODUCT = re.compile(
     r"|attention\w*|transformer\w*|trilinear|kron|[cp]dist\w*|euclidean_dist|lstsq|solve\w*|inv|pinv|det|slogdet"
     r"|matrix_exp|qr|svd|eigh?|eigvalsh?|cholesky\w*|lu|ldl\w*|geqrf|or[gm]qr|householder\w*)(_|$)"
 )
-
-# Questions about a tensor that is not a plain one (a fake tensor's device): nothing to count.
-_QUERIES = {
-    torch.ops.prim.device.default,
-    torch.ops.prim.layout.default,
-    torch.ops.aten.size.default,
-    torch.ops.aten.sym_size.default,
-    torch.ops.aten.stride.default,
-    torch.ops.aten.sym_stride.default,
-    torch.ops.aten.storage_offset.default,
-    torch.ops.aten.sym_storage_offset.default,
-    torch.ops.aten.numel.default,
-    torch.ops.aten.sym_numel.default,
-    torch.ops.aten.dim.default,
-    torch.ops.aten.is_contiguous.default,
-    torch.ops.aten.is_contiguous.memory_format,
-    torch.ops.aten.is_strides_like_format.default,
-    torch.ops.aten.is_non_overlapping_and_dense.default,
-}
 
 
 class UncountedOperation(RuntimeError):
@@ -113,7 +95,7 @@ class _Counter(TorchDispatchMode):
     ) -> object:
         kwargs = kwargs or {}
         formula, name = FORMULAS.get(func.overloadpacket), func.overloadpacket.__name__
-        if formula is None and func not in _QUERIES:
+        if formula is None and func not in QUERIES:
             with self:  # an operation made of others: count those
                 parts = func.decompose(*args, **kwargs)
             if parts is not NotImplemented:

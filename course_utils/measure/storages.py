@@ -80,10 +80,11 @@ class StorageTracker:
             for parameter in list(self._parameters.values()):
                 self._adopt(parameter, "parameters", earlier=True)
                 self._adopt_gradient(parameter)
+                self.events.clear()  # all of it was there from the first moment on
             for optimizer in list(self._optimizers.values()):
                 self._adopt_state(optimizer)
             self._note()
-            del self.events[:-1]  # all of it was there from the first moment on
+            del self.events[:-1]
             yield
 
     def at_peak(self) -> dict[str, int]:

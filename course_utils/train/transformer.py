@@ -12,7 +12,7 @@ from course_utils.shapes import Shape
 
 
 def transformer(shape: Shape) -> nn.Module:
-    """A model of that shape; all weights have a standard deviation of 0.02, biases are 0."""
+    """A model of that shape; weights have a standard deviation of 1/√inputs, biases are 0."""
     return GPT(shape) if shape.style == "gpt" else Llama(shape)
 
 
@@ -29,7 +29,7 @@ class GPT(nn.Module):
         self.head = nn.Linear(shape.width, shape.vocabulary, bias=False)
         if shape.tied:
             self.head.weight = self.tokens.weight
-        self.apply(_small_weights)
+        self.apply(_scaled_weights)
 
     def forward(self, ids: Int64[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
         """Scores of the next token at every place."""
@@ -70,7 +70,7 @@ class Llama(nn.Module):
         self.head = nn.Linear(shape.width, shape.vocabulary, bias=False)
         if shape.tied:
             self.head.weight = self.tokens.weight
-        self.apply(_small_weights)
+        self.apply(_scaled_weights)
 
     def forward(self, ids: Int64[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
         """Scores of the next token at every place."""
@@ -161,8 +161,9 @@ def _fitting(model: nn.Module, ids: Tensor) -> int:
     return ids.shape[1]
 
 
-def _small_weights(module: nn.Module) -> None:
+def _scaled_weights(module: nn.Module) -> None:
+    """LeCun's scale: 1/√inputs for products, 1/√width for embeddings (chapter 06)."""
     if isinstance(module, (nn.Linear, nn.Embedding)):
-        nn.init.normal_(module.weight, std=0.02)
+        nn.init.normal_(module.weight, std=module.weight.shape[1] ** -0.5)
     if isinstance(module, nn.Linear) and module.bias is not None:
         nn.init.zeros_(module.bias)
