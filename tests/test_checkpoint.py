@@ -317,14 +317,15 @@ def test_a_file_of_something_else_is_skipped(tmp_path, thing):
     assert run.kept.load() == 1 and run.kept.skipped == [newest]
 
 
-def test_when_all_are_damaged_the_run_is_as_new(tmp_path):
+def test_when_all_are_damaged_it_says_so_and_changes_nothing(tmp_path):
     two_checkpoints(tmp_path)
     for name in names(tmp_path):
         (tmp_path / name).write_bytes(b"x")
     run = Run(tmp_path, seed=4)
     before = run.state()
-    assert run.kept.load() == 0 and len(run.kept.skipped) == 2
-    assert run.state() == before
+    with pytest.raises(ValueError, match=r"no checkpoint in .* can be read: step-.* are damaged"):
+        run.kept.load()
+    assert run.state() == before and len(run.kept.skipped) == 2
 
 
 # What is not saved

@@ -93,7 +93,8 @@ class Checkpoints:
 
         Files that are cut off, damaged or no checkpoints are left alone and listed in `skipped`.
         Raises ValueError for a checkpoint of another model or optimizer, or one without the
-        batches' state where it is needed, before anything is changed.
+        batches' state where it is needed, before anything is changed; and when there are files but
+        none can be read, so that a run never begins anew in silence.
         """
         self.skipped = []
         for path in self.paths():
@@ -104,6 +105,9 @@ class Checkpoints:
                 continue
             self._restore(state, path.name)
             return state["step"]
+        if self.skipped:
+            names = ", ".join(path.name for path in self.skipped)
+            raise ValueError(f"no checkpoint in {self.folder} can be read: {names} are damaged")
         return 0
 
     def _state(self, step: int) -> dict:
