@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from course_utils.arguments import shown
-from course_utils.check.exercise import Wrong, exercise, function, number
+from course_utils.check.exercise import Wrong, exercise, function, names, number
 
 __all__ = ["ex06_1", "ex06_2", "ex06_3", "ex06_4"]
 
@@ -48,20 +48,15 @@ def ex06_1(answer: object) -> str:
 )
 def ex06_2(answer: object) -> str:
     """Find what is not registered."""
-    if not isinstance(answer, (set, frozenset, list, tuple)):
-        raise Wrong(f"a set of names is expected, got {shown(answer)}.")
-    names = {name for name in answer if isinstance(name, str)}
-    strange = sorted(names - ATTRIBUTES) or [n for n in answer if not isinstance(n, str)]
-    if strange:
-        raise Wrong(f"the model has no attribute {shown(strange[0])}: give names of attributes.")
-    if "last" in names:
+    found = names(answer, ATTRIBUTES, "the model has no attribute {}: give names of attributes.")
+    if "last" in found:
         raise Wrong("nn.Sequential is a module: it is registered, and so is what is in it.")
-    if "shift" in names:
+    if "shift" in found:
         raise Wrong("shift is an nn.Parameter, so it is registered.")
-    if "first" in names:
+    if "first" in found:
         raise Wrong("nn.Linear is a module: it is registered.")
-    if names != UNREGISTERED:
-        raise Wrong(f"{len(names)} of 2 found.")
+    if found != UNREGISTERED:
+        raise Wrong(f"{len(found)} of 2 found.")
     return "both. The list needs nn.ModuleList, the tensor nn.Parameter."
 
 

@@ -2,8 +2,7 @@
 
 import math
 
-from course_utils.arguments import shown
-from course_utils.check.exercise import Wrong, exercise, number
+from course_utils.check.exercise import Wrong, exercise, names, number
 
 __all__ = ["ex09_1", "ex09_2", "ex09_3", "ex09_4"]
 
@@ -83,18 +82,12 @@ def ex09_2(answer: object) -> str:
 )
 def ex09_3(answer: object) -> str:
     """What must not run in fp16."""
-    if not isinstance(answer, (set, frozenset, list, tuple)):
-        raise Wrong(f"a set of names is expected, got {shown(answer)}.")
-    names = {name.strip().lower() for name in answer if isinstance(name, str)}
-    strange = [name for name in answer if not isinstance(name, str)]
-    strange += sorted(names - NEEDS_FP32.keys() - SAFE.keys())
-    if strange:
-        raise Wrong(f"{shown(strange[0])} is not in the list: copy the names.")
-    for name in sorted(names & SAFE.keys()):
+    found = names(answer, [*NEEDS_FP32, *SAFE], "{} is not in the list: copy the names.")
+    for name in sorted(found & SAFE.keys()):
         raise Wrong(f"{name} may run in fp16: {SAFE[name]}.")
-    if len(names) < len(NEEDS_FP32):
+    if len(found) < len(NEEDS_FP32):
         hint = "think of exponentials, long sums, and small changes"
-        raise Wrong(f"{len(names)} of {len(NEEDS_FP32)} found: {hint}.")
+        raise Wrong(f"{len(found)} of {len(NEEDS_FP32)} found: {hint}.")
     return "all four. On a GPU, autocast keeps such a list; the optimizer never sees fp16."
 
 

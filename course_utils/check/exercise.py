@@ -1,7 +1,7 @@
 """How an exercise answers: in one line, without ever raising, and without telling the answer."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -109,6 +109,21 @@ def function(answer: object, what: str) -> Callable:
     if not callable(answer):
         raise Wrong(f"{what} is expected, got {shown(answer)}.")
     return answer
+
+
+def names(answer: object, known: Collection[str], stranger: str) -> set[str]:
+    """The names in `answer`, in lower case and without spaces around, if all of them are `known`.
+
+    Else raise `Wrong`: `stranger` is the sentence about another one, which stands where {} is.
+    """
+    if not isinstance(answer, (set, frozenset, list, tuple)):
+        raise Wrong(f"a set of names is expected, got {shown(answer)}.")
+    found = {name.strip().lower() for name in answer if isinstance(name, str)}
+    strange = [name for name in answer if not isinstance(name, str)]
+    strange += sorted(found.difference(known))
+    if strange:
+        raise Wrong(stranger.format(shown(strange[0])))
+    return found
 
 
 def progress(chapter: str) -> Table:
