@@ -179,8 +179,9 @@ def beside(quiet: list[Rounds], elsewhere: float) -> tuple[Table, tuple[Figure, 
     figures = (
         Figure("beside a busy process: flagged", f"{flagged} of {runs}", "every time",
                flagged == runs, elsewhere),
-        Figure(f"beside a busy process: minimum over the quiet one, n = {found[0].n}",
-               f"{slowest[0]:.2f}", "≤ 1.6, work of 1 to 2 ms", slowest[0] <= 1.6, elsewhere),
+        Figure("beside a busy process: minimum over the quiet one",
+               ", ".join(f"{value:.2f}" for value in slowest), "≤ 1.6", max(slowest) <= 1.6,
+               elsewhere),
     )  # fmt: skip
     return table(head, rows, title=title), figures
 
