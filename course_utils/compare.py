@@ -6,6 +6,7 @@ A whole number is a count and exact; a float depends on the machine and carries 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
+from math import ceil, isfinite
 from numbers import Integral, Real
 
 from course_utils import units
@@ -15,6 +16,7 @@ from course_utils.session import session
 from course_utils.table import Table, table
 
 CLOSE = 1.25  # within a quarter either way counts as agreement
+EXACT = 1e-9  # floats that differ by less are equal but for rounding
 DASH = "–"
 
 
@@ -55,14 +57,16 @@ class Comparison:
         known = isinstance(self.measured, Real) and isinstance(self.predicted, Real)
         if not (known and self.trusted and self.measured and self.predicted):
             return None
-        return self.measured / self.predicted
+        return _finite(self.measured / self.predicted)
 
     @property
     def guess_ratio(self) -> float | None:
         """The guess over what it is judged by: a trusted measurement, or else the arithmetic."""
         candidates = (self.measured if self.trusted else None, self.predicted)
         truths = [value for value in candidates if isinstance(value, Real)]
-        return self.guess / truths[0] if self.guess is not None and any(truths[:1]) else None
+        if self.guess is None or not any(truths[:1]):
+            return None
+        return _finite(self.guess / truths[0])
 
     def cells(self) -> tuple[str, str, str, str, str]:
         """Guess, arithmetic, machine, machine over arithmetic, guess over truth, as text."""
@@ -73,16 +77,20 @@ class Comparison:
         else:
             arithmetic = _text(self.predicted, self.unit, units.UNKNOWN)
         machine = _text(self.measured, self.unit, "not measured here")
+        if self.predicted is ABSENT and not self.trusted:  # no verdict says so
+            machine += f" (unsure: {self.reason})"
         return guess, arithmetic, machine, self._verdict(), off
 
     def _verdict(self) -> str:
         if ABSENT in (self.measured, self.predicted):
             return DASH
-        if self.ratio is None:
+        if not self.trusted:
             return f"{units.MEASURED} not comparable"
         if self._is_count():
             off = self.measured - self.predicted
             return "exact" if off == 0 else f"{'+' if off > 0 else '−'}{self._amount(abs(off))}"
+        if self.ratio is None:
+            return f"{units.MEASURED} not comparable"
         return units.measured(units.ratio(self.ratio))
 
     def _is_count(self) -> bool:
@@ -95,11 +103,11 @@ class Comparison:
         """One sentence about the gap, chosen from what was measured."""
         if ABSENT in (self.measured, self.predicted):
             return ""
+        if not self.trusted:
+            return f"On this machine the measurement is not to be trusted: {self.reason}."
         if self._is_count():
             off = abs(self.measured - self.predicted)
             return f"The count is off by {self._amount(off)}." if off else "The count is exact."
-        if not self.trusted:
-            return f"On this machine the measurement is not to be trusted: {self.reason}."
         if self.measured is None:
             return "On this machine this was not measured, so there is no ratio."
         if self.predicted is None:
@@ -110,14 +118,17 @@ class Comparison:
 
     def _gap(self) -> str:
         if self.ratio is None:
-            return "one of the two is 0, so there is no ratio."
+            return "one of the two is 0, or all but 0, so there is no ratio."
         came = f"it came to {units.ratio(self.ratio)} the arithmetic"
         if self.ratio > CLOSE:
             return f"{came}. {self.above}".strip(". ") + "."
         if self.ratio < 1 / CLOSE:
             return f"{came}. {self.below}".strip(". ") + "."
         off = abs(self.ratio - 1)
-        agree = f"the arithmetic and the measurement agree within {max(off, 0.001):.1%}"
+        if off < EXACT:
+            return f"the two are equal. {self.near}".strip()
+        within = ceil(1000 * off - EXACT) / 1000  # rounded up, or it would not be within
+        agree = f"the arithmetic and the measurement agree within {within:.1%}"
         return f"{agree}. {self.near}".strip()
 
     def as_table(self) -> Table:
@@ -151,21 +162,26 @@ class Compare:
         """Set `guess`, `predicted` and `measured` side by side and keep them in the ledger.
 
         Both may be a number or an instrument's result (with `.value`, `.trusted`, `.reason`).
-        `unit` is one of B, FLOPs, FLOP/s, B/s, s, or a noun such as 'days'. `above` and `below` are
-        the chapter's likely reasons, as sentences, for a measurement well above or below the
-        arithmetic; `bounds` (flops, nbytes, limits) lets the measurements choose the reason
-        instead: see `course_utils.reasons`. A guess that is not a number counts as none, and a
-        remark says so. Raises TypeError or ValueError when `predicted` or `measured` is neither
-        None nor a finite number of at least 0.
+        `unit` is one of B, FLOPs, FLOP/s, B/s, s, or a noun such as 'days'. `above`, `near` and
+        `below` are the chapter's sentences for a measurement well above, within a quarter of, or
+        well below the arithmetic; `bounds` (flops, nbytes, limits) lets the measurements choose
+        the reason instead: see `course_utils.reasons`. A guess that is not a number counts as
+        none, and a remark says so. Raises TypeError or ValueError when `predicted` or `measured`
+        is neither None nor a finite number of at least 0.
         """
         for name, reason in reasons.items():
-            one_of("argument", name, ("above", "below"))
+            one_of("argument", name, ("above", "near", "below"))
             text(name, reason)
         unit = unit if unit == "" else text("unit", unit)
         names = (text("id", id), text("what", what), unit)
         values = (_guess(guess), _value("predicted", predicted), _value("measured", measured))
-        trust = _trust(predicted, measured)
-        if bounds and isinstance(values[2], Real):
+        for name, value in (("predicted", predicted), ("measured", measured)):
+            if getattr(value, "unit", unit) != unit:
+                raise ValueError(f"unit is {unit!r}, but {name} is in {value.unit!r}")
+        if bounds and unit != "s":
+            raise ValueError(f"bounds explain times: unit must be 's', got {unit!r}")
+        trust = _trust(predicted, measured, bounds and bounds.get("limits"))
+        if bounds and isinstance(values[2], Real) and values[2] > 0:
             reasons = dict.fromkeys(("above", "below", "near"), bound_reason(values[2], **bounds))
         remark = _remark(guess, values[0])
         row = Comparison(*names, *values, *trust, **reasons, remark=remark)
@@ -178,10 +194,15 @@ class Compare:
         `time` and `peak` are results of `measure.time` and `measure.peak`. What is not to be
         trusted, and a share above 1, reads as such.
         """
+        for name, given in (("time", time), ("peak", peak)):
+            if not hasattr(given, "value"):
+                raise TypeError(f"{name} must come from measure.{name}, got {shown(given)}")
         trusted, reason = _trust(time, peak)
-        share = positive("flops", flops) / time.value / peak.value
+        share = positive("flops", getattr(flops, "value", flops)) / time.value / peak.value
         if not trusted:
             words = f"the MFU cannot be told: {reason}"
+        elif share > 1.05 and peak.kind == "promised":
+            words = f"the MFU would be {share:.2f}: above 1, so FLOPs, time or format are mistaken"
         elif share > 1.05:
             words = f"the MFU would be {share:.2f}, and above 1 it shows that the peak is too low"
         else:
@@ -207,6 +228,10 @@ class Sentence(str):
 
 
 compare = Compare()
+
+
+def _finite(ratio: float) -> float | None:
+    return ratio if isfinite(ratio) and ratio else None
 
 
 def _guess(guess: object) -> float | None:

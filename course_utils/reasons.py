@@ -5,6 +5,12 @@ from course_utils.arguments import number
 
 BELOW = 0.9  # under this share of a bound, the bound did not hold
 CLOSE = 1.5  # within this factor of a bound, the bound explains the time
+PERHAPS = {  # why a time may lie far above each bound
+    "arithmetic": "Perhaps it is too small, or of too odd a shape, to keep every unit busy.",
+    "memory": "Perhaps it passes over memory more than once, leaves cores idle, or the copy that "
+    "gave the bandwidth met a luckier moment.",
+    "the start": "Perhaps it starts several operations.",
+}
 IMITATED = 4.0  # fp32's peak over a narrower format's: above this no units for it can be at work
 
 
@@ -14,17 +20,20 @@ def reason(seconds: object, *, flops: float, nbytes: float, limits: object) -> s
     `seconds` is a number or a result of `measure.time`; `flops` and `nbytes` are the operation's
     counts of FLOPs and of bytes moved; `limits` comes from `measure.limits`. A time
     below every bound is explained too: caches, a peak taken too low, or TF32 where fp32 was
-    promised; and so is arithmetic in a format that the machine imitates.
+    promised; and so is arithmetic in a format that the machine imitates. What is not to be trusted
+    explains nothing, and the sentence says why.
     """
+    doubts = [r.reason for r in (seconds, limits) if not getattr(r, "trusted", True)]
+    if doubts:
+        return f"It cannot be explained: {doubts[0]}."
     seconds = number("seconds", getattr(seconds, "value", seconds), above=0)
     arithmetic = number("flops", flops, at_least=0) / limits.peak.value
     memory = number("nbytes", nbytes, at_least=0) / limits.bandwidth.value
     bounds = {"arithmetic": arithmetic, "memory": memory, "the start": limits.overhead.value}
-    if seconds < BELOW * max(arithmetic, memory):
-        why = _below(arithmetic, memory)
-    else:
-        why = _why(seconds, bounds, _imitation(limits))
-    return f"{_tf32(flops / seconds, limits)}{why}"
+    tf32 = _tf32(flops / seconds, limits)
+    if seconds >= BELOW * max(arithmetic, memory):
+        return tf32 + _why(seconds, bounds, _imitation(limits))
+    return tf32.strip() or _below(arithmetic, memory, limits.peak.kind)
 
 
 def _tf32(rate: float, limits: object) -> str:
@@ -56,11 +65,9 @@ def _why(seconds: float, bounds: dict[str, float], imitation: str) -> str:
         return _words(tightest, bounds)
     if seconds <= CLOSE * sum(bounds.values()):
         first, second = sorted(bounds, key=bounds.get, reverse=True)[:2]
-        return f"It pays for {first} and {second} one after the other: no bound alone explains it."
-    return (
-        f"It takes {units.ratio(seconds / bounds[tightest])} the tightest bound, {tightest}. "
-        "Perhaps it passes over memory more than once, or leaves cores idle."
-    )
+        return f"No bound alone explains it: perhaps it pays for {first} and {second} in turn."
+    far = f"It takes {units.ratio(seconds / bounds[tightest])} the tightest bound, {tightest}."
+    return f"{far} {PERHAPS[tightest]}"
 
 
 def _words(bound: str, bounds: dict[str, float]) -> str:
@@ -72,10 +79,12 @@ def _words(bound: str, bounds: dict[str, float]) -> str:
     }[bound]
 
 
-def _below(arithmetic: float, memory: float) -> str:
+def _below(arithmetic: float, memory: float, kind: str) -> str:
     if memory > arithmetic:
         return (
             "It is faster than a copy's bandwidth allows: a cache holds its data, or reading alone "
             "is faster than copying."
         )
+    if kind == "promised":
+        return "It is faster than the datasheet promises: are its FLOPs and its time right?"
     return "It is faster than the peak allows, so the peak was taken too low."

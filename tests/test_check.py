@@ -37,9 +37,15 @@ def future(T):
     return torch.ones(T, T).triu().bool()
 
 
-def accumulated(model, x, y, parts, scale=None):
+def accumulated(model, x, y, parts, scale=None, between=lambda: None):
     for a, b in zip(x.chunk(parts), y.chunk(parts), strict=True):
+        between()
         ((model(a) - b).square().mean() / (scale or parts)).backward()
+
+
+def loss_of_parts(model, x, y, parts):
+    pairs = zip(x.chunk(parts), y.chunk(parts), strict=True)
+    return sum((model(a) - b).square().mean() for a, b in pairs) / parts
 
 
 def slopes(loss, w, step=1e-5):
@@ -57,7 +63,7 @@ def fp16(bits):
 
 MEMORY = hardware.machine().memory
 EXACT = check.ex02.LAST_EXACT
-EINSUMS = check.ex04.EINSUMS
+EINSUMS = {"bsd,dk->bsk": 2_097_152, "bqd,bkd->bqk": 8_388_608, "bd,d->b": 512}
 VIEWS = {name: kind for name, kind in check.ex01.KINDS.items()}
 
 # For each exercise: right answers, and wrong ones with a word of the reply that each must get.
@@ -193,26 +199,38 @@ CASES = {
          (lambda x: x.transpose(1, 2) * 2, "values are not")],
     ),
     "04.1": (
-        [check.ex04.EINSUMS],
-        [({**EINSUMS, "bd,d->b": 256}, "two FLOPs"), ({**EINSUMS, "bd,d->b": 128}, "batch"),
+        [EINSUMS],
+        [({**EINSUMS, "bd,d->b": 256}, "two FLOPs"),
+         ({**EINSUMS, "bd,d->b": 128}, "size 4 is missing"),
+         ({**EINSUMS, "bd,d->b": 64}, "size 4 is missing, and the factor 2"),
+         ({**EINSUMS, "bd,d->b": 508}, "d − 1 additions"),
+         ({**EINSUMS, "bsd,dk->bsk": 2_080_768}, "d − 1 additions"),
+         ({**EINSUMS, "bqd,bkd->bqk": 65536}, "size 128 is missing"),
+         ({**EINSUMS, "bd,d->b": 512 * 64}, "both inputs"),
+         ({**EINSUMS, "bsd,dk->bsk": 2097152 * 64}, "both inputs"),
+         ({**EINSUMS, "bqd,bkd->bqk": 8388608 * 128}, "size 128 is counted twice"),
          ({**EINSUMS, "bd,d->b": None}, "still open"), ({**EINSUMS, "bd,d->b": "x"}, "number"),
          ({**EINSUMS, "bqd,bkd->bqk": 33554433}, "bqd,bkd->bqk"), ([1, 2, 3], "dict")],
     ),
     "04.2": (
         [887],
         [(886, "round up"), (886.12, "whole number"), (295.37, "which n"),
-         (1772.2, "2 bytes"), (590.75, "three matrices"), (443.06, "is two"), (100, "too small")],
+         (1772.2, "not 4"), (590.75, "three matrices"), (443.06, "each number takes 2"),
+         (100, "too small"),
+         (1773, "not 4"), (296, "which n"), (591, "three matrices"), (444, "each number takes 2")],
     ),
     "04.3": (
         [0.3434, 6 * 7e9 * 4_194_304 / (8.1 * 64 * 989.5e12)],
-        [(34.34, "percentage"), (21.98, "64 GPUs"), (0.11447, "forward"), (0.1717, "sparsity"),
-         (2.7816, "seconds"), (2.912, "upside down")],
+        [(34.34, "percentage"), (5.0717, "fp32 promise"), (21.98, "64 GPUs"), (0.11447, "forward"),
+         (0.1717, "sparsity"), (2.7816, "seconds"), (2.912, "upside down")],
     ),
     "04.4": (
         [{"warm-up", "repeats", "synchronise", "random data"},
-         ["Warm-up ", "repeats", "synchronise", "random data"]],
+         ["Warm-up ", "repeats", "synchronise", "random data"],
+         frozenset({"warmup", "repeats", "synchronize", "random data"})],
         [({"warm-up"}, "1 of 4"), ({"more threads", "warm-up"}, "does not mend"),
-         (set(), "0 of 4"), ({1, 2}, "in words")],
+         (set(), "0 of 4"), ({1, 2}, "not one of the six"), ("warm-up", "a set of names"),
+         ({"warm-up", "warmup"}, "1 of 4"), ({"a faster GPU"}, "not one of the six")],
     ),
     "05.1": (
         [lambda h1, g: h1.T @ g, lambda h1, g: torch.einsum("bd,bk->dk", h1, g)],
@@ -228,9 +246,15 @@ CASES = {
     "05.3": (
         [accumulated],
         [(lambda m, x, y, parts: None, "no gradient"),
-         (lambda m, x, y, parts: accumulated(m, x, y, parts, scale=1), "times too large"),
-         (lambda m, x, y, parts: m(x).sum().backward(), "differs"),
-         (lambda m, x, y, parts: accumulated(m, x[:3], y[:3], 1), "differs")],
+         (lambda m, x, y, parts: accumulated(m, x, y, parts, scale=1), "divided by the parts"),
+         (lambda m, x, y, parts: m(x).sum().backward(), "not the large batch's"),
+         (lambda m, x, y, parts: accumulated(m, x[:3], y[:3], 1), "batches of [3] rows"),
+         (lambda m, x, y, parts: accumulated(m, x, y, 1), "whole batch went through"),
+         (lambda m, x, y, parts: accumulated(m, x, y, 12 // parts), "split(n)"),
+         (lambda m, x, y, parts: loss_of_parts(m, x, y, parts).backward(), "backward ran 1 time"),
+         (lambda m, x, y, parts: accumulated(m, x, y, parts, between=m.zero_grad), "only the last"),
+         (lambda m, x, y, parts: accumulated(m, x, y, parts, 1, m.zero_grad), "only the last"),
+         (lambda m, x, y, parts: accumulated(m, x, y, parts, parts / 12), "a sum")],
     ),
     "05.4": (
         [slopes],

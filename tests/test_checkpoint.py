@@ -19,7 +19,15 @@ import numpy as np
 import pytest
 import torch
 
-from course_utils.train import Batches, Checkpoints, Diverged, checkpoint, optimizers, train
+from course_utils.train import (
+    Batches,
+    Checkpoints,
+    Diverged,
+    checkpoint,
+    optimizers,
+    precision,
+    train,
+)
 from course_utils.train.models import MLP, Bigram, next_token_loss
 
 TOKENS = np.random.default_rng(0).integers(0, 256, 5000).astype(np.uint8)
@@ -118,6 +126,46 @@ def test_without_batches(tmp_path):
     assert run.state() == before
     run.kept.save(4)  # and the other way round: what is not asked for is left
     assert bare.load() == 4
+
+
+def test_the_loss_scale_goes_on(tmp_path):
+    """A scale that overflow has halved is not tried again from 65536 after a resumption."""
+
+    def start(name="fp16 scaled"):
+        torch.manual_seed(0)
+        recipe = precision.choose(name)
+        model = recipe.prepare(torch.nn.Linear(8, 1))
+        rule = optimizers.SGD(model.parameters(), lr=0.01)
+        return recipe, model, rule, Checkpoints(
+            tmp_path, model=model, optimizer=rule, precision=recipe
+        )  # fmt: skip
+
+    def go(recipe, model, rule, steps):
+        x, y = torch.ones(16, 8), torch.full((16, 1), 100.0)  # too far off for the first scale
+        return [recipe.step(model, rule, x, y, torch.nn.functional.mse_loss) for _ in range(steps)]
+
+    recipe, model, rule, kept = start()
+    go(recipe, model, rule, 12)
+    assert 0 < recipe.skipped < 12 and recipe.scale == 65536 / 2**recipe.skipped
+    kept.save(12)
+    there = recipe.scale, recipe.skipped, go(recipe, model, rule, 4)
+    again, its_model, its_rule, its_kept = start()
+    assert its_kept.load() == 12
+    assert (again.scale, again.skipped, go(again, its_model, its_rule, 4)) == there
+    for name in ("fp32", "autocast bf16"):
+        with pytest.raises(ValueError, match=f"of a run in 'fp16 scaled', this one is in '{name}'"):
+            start(name)[-1].load()
+
+
+def test_fp32_with_and_without_a_recipe_is_the_same_run(tmp_path):
+    plain = Run(tmp_path)
+    plain.kept.save(1)
+    recipe = precision.choose("fp32")
+    named = Checkpoints(tmp_path, model=plain.model, optimizer=plain.optimizer,
+                        batches=plain.batches, precision=recipe)  # fmt: skip
+    assert named.load() == 1 and recipe.skipped == 0
+    named.save(2)
+    assert plain.kept.load() == 2
 
 
 def test_an_empty_folder_is_made_and_has_nothing(tmp_path):

@@ -60,6 +60,41 @@ def test_an_untrusted_prediction_is_not_comparable_either():
     assert shown.cells()[3] == "≈ not comparable"
 
 
+def test_a_doubt_shows_where_there_is_no_verdict():
+    shown = row(guess=3, measured=time(1.0, trusted=False, reason="noise"))
+    assert shown.cells()[2:] == ("≈ 1 s (unsure: noise)", "–", "–")
+    assert "unsure" not in repr(row(guess=3, measured=time(1.0)))
+
+
+@pytest.mark.parametrize(
+    ("predicted", "measured", "words"),
+    [(1.0, 1.0, "the two are equal. Near."), (0.1 + 0.2, 0.3, "the two are equal. Near."),
+     (1.0, 1.00149, "agree within 0.2%. Near."), (1.0, 1.25, "agree within 25.0%. Near.")],
+)  # fmt: skip
+def test_agreement_is_rounded_up(predicted, measured, words):
+    assert words in row(predicted=predicted, measured=measured, near="Near.").explanation()
+
+
+@pytest.mark.parametrize(("predicted", "measured"), [(1e-300, 1e300), (1e308, 1e-308)])
+def test_a_ratio_beyond_all_numbers_spoils_no_ledger(predicted, measured):
+    shown = row(guess=1e308, predicted=predicted, measured=measured)
+    assert shown.ratio is None and shown.cells()[3] == "≈ not comparable"
+    assert row(guess=1e308, predicted=2.0, measured=1e-6).guess_ratio is None
+    assert "00.1" in repr(compare.ledger())
+
+
+def test_counts_of_nothing():
+    assert row(unit="B", predicted=0, measured=0).cells()[3] == "exact"
+    assert row(unit="B", predicted=0, measured=3).cells()[3] == "+3 B"
+
+
+def test_units_must_agree():
+    with pytest.raises(ValueError, match="unit is 's', but predicted is in 'FLOPs'"):
+        row(predicted=measure.Flops(10, 20, {}), measured=time(1.0))
+    with pytest.raises(ValueError, match="bounds explain times: unit must be 's', got 'FLOP/s'"):
+        row(unit="FLOP/s", measured=1.0, bounds={"flops": 1})
+
+
 def test_what_this_machine_lacks():
     assert row(predicted=None, measured=1.0).cells()[1] == "≈ unknown"
     assert row(predicted=512, measured=None).cells()[2:4] == (
@@ -85,9 +120,11 @@ def test_two_machines_differ_only_in_live_fields():
 
     live = re.compile(r"≈[^|<\n]*|(?m:^On this machine.*$)")
     one = row(predicted=1.0, measured=time(1.0))
-    other = row(predicted=3e-9, measured=time(7.0, trusted=False, reason="busy"))
+    busy = time(7.0, trusted=False, reason="busy")
+    pairs = [(one, row(predicted=3e-9, measured=busy)), (row(measured=1.0), row(measured=busy))]
     for form in (repr, lambda r: r._repr_html_()):
-        assert live.sub("#", form(one)) == live.sub("#", form(other))
+        for here, there in pairs:
+            assert live.sub("#", form(here)) == live.sub("#", form(there))
 
 
 def test_the_ledger_keeps_one_row_an_id_in_order():
@@ -136,6 +173,15 @@ def test_mfu_sentences():
     assert half == "On this machine the MFU is 0.50, of the measured fp32 peak."
     assert repr(half) == str(half) and "\nOn this machine" in half._repr_html_()
     assert "peak is too low" in compare.mfu(flops=2e12, time=time(1.0), peak=peak())
+    promise = measure.Peak(1e12, "promised", "datasheet", "bf16")
+    assert "are mistaken" in compare.mfu(flops=2e12, time=time(1.0), peak=promise)
+    counted = compare.mfu(
+        flops=measure.Flops(2 * 10**11, 3 * 10**11, {}), time=time(1.0), peak=peak()
+    )
+    assert counted == half
+    for given in ({"time": 0.5, "peak": peak()}, {"time": time(1.0), "peak": 1e12}):
+        with pytest.raises(TypeError, match="must come from measure"):
+            compare.mfu(flops=1e11, **given)
     for doubtful in (
         compare.mfu(flops=5e11, time=time(1.0, trusted=False, reason="noise"), peak=peak()),
         compare.mfu(flops=5e11, time=time(1.0), peak=peak(trusted=False, reason="noise")),

@@ -247,7 +247,31 @@ def test_a_roofline_bends_at_the_ridge():
     assert (ridge.get_xdata()[0], ridge.get_ydata()[0]) == (10.0, 100.0)
     assert (point.get_xdata()[0], point.get_ydata()[0]) == (0.1, 1.0)
     assert "m: 100 FLOP/s, ridge at 10 FLOPs a byte" in picture.text
-    assert "100" not in draw.roofline({"m": (100.0, 10.0)}, title="t").text
+    measured = draw.roofline({"m": (100.0, 10.0)}, title="t")
+    assert "m: ≈ 100 FLOP/s" in measured.text
+    both = draw.roofline({"m": (100.0, 10.0), "k": (50.0, 10.0)}, title="t", live=["m"])
+    assert "m: ≈ 100 FLOP/s" in both.text and "k: 50 FLOP/s, ridge at 5 FLOPs" in both.text
+
+
+def test_points_that_are_not_to_be_trusted_are_hollow():
+    points = {"sure": (0.1, 1.0), "unsure": (1.0, 5.0)}
+    picture = draw.roofline({"m": (100.0, 10.0)}, points, title="t", hollow=["unsure"])
+    sure, unsure = picture.figure.axes[0].lines[2:]
+    assert unsure.get_markerfacecolor() == "white" != sure.get_markerfacecolor()
+
+
+@pytest.mark.parametrize(
+    ("top", "labelled"), [(1.5, ["1", "1.1", "1.2", "1.3", "1.4", "1.5"]), (99, None)]
+)
+def test_an_axis_of_less_than_a_decade_is_labelled(top, labelled):
+    """Powers of ten alone would leave a single label, or none."""
+    lines = {"a": ([1, 2], [1.0, top])}
+    picture = draw.curves(lines, x="x", y="y", unit="", title="t", sizes=[1, 2])
+    (ax,) = picture.figure.axes
+    picture.figure.draw_without_rendering()
+    low, high = ax.get_ylim()
+    words = [ax.yaxis.get_major_formatter()(v, 0) for v in ax.get_yticks() if low <= v <= high]
+    assert len(words) >= 2 and (labelled is None or set(words) <= set(labelled))
 
 
 OTHERS = {"add": (0.125, 4.9e9), "sum": (0.25, 12.6e9), "matrix × vector": (0.5, 10.8e9)}

@@ -23,17 +23,56 @@ LIMITS = measure.Limits(PEAK, MEMORY, START)
         (1.2e-6, 10, 10, "bound by overhead"),
         (0.5, 1e11, 1e10, "a cache holds its data"),
         (0.5, 1e12, 1e9, "the peak was taken too low"),
-        (1.8, 1e12, 1e10, "arithmetic and memory one after the other"),
-        (9.0, 1e12, 1e9, "9 × the tightest bound, arithmetic"),
+        (1.8, 1e12, 1e10, "perhaps it pays for arithmetic and memory in turn"),
+        (9.0, 1e12, 1e9, "9 × the tightest bound, arithmetic. Perhaps it is too small"),
+        (9.0, 1e11, 1e10, "9 × the tightest bound, memory. Perhaps it passes over memory more"),
+        (9e-6, 1, 1, "9 × the tightest bound, the start. Perhaps it starts several"),
     ],
 )
 def test_the_bound_that_explains_it(seconds, flops, nbytes, words):
     assert words in reason(seconds, flops=flops, nbytes=nbytes, limits=LIMITS)
 
 
+def test_a_promise_that_is_exceeded_speaks_against_the_measurement():
+    promise = measure.Limits(measure.Peak(1e12, "promised", "datasheet", "fp32"), MEMORY, START)
+    words = reason(0.5, flops=1e12, nbytes=1e9, limits=promise)
+    assert words == "It is faster than the datasheet promises: are its FLOPs and its time right?"
+
+
 def test_a_time_is_taken_by_its_value():
     took = measure.Time((1.0, 1.1), 1, "cpu", True, "")
     assert "arithmetic" in reason(took, flops=1e12, nbytes=1, limits=LIMITS)
+
+
+BUSY = measure.Time((1e-6,) * 5, 1, "cpu", False, "somebody had the core")
+SHAKY = measure.Bandwidth(1e10, "measured", "here", False, "the copies varied")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "limits", "doubt"),
+    [
+        (BUSY, LIMITS, "somebody had the core"),
+        (1.1, measure.Limits(PEAK, MEMORY, BUSY), "somebody had the core"),
+        (1.1, measure.Limits(PEAK, SHAKY, START), "the copies varied"),
+    ],
+)
+def test_what_is_not_to_be_trusted_explains_nothing(seconds, limits, doubt):
+    words = reason(seconds, flops=1e12, nbytes=1e9, limits=limits)
+    assert words == f"It cannot be explained: {doubt}."
+    bounds = {"flops": 1e12, "nbytes": 1e9, "limits": limits}
+    row = compare(id="x", what="x", unit="s", predicted=1.0, measured=seconds, bounds=bounds)
+    assert row.cells()[3] == "≈ not comparable" and doubt in row.explanation()
+
+
+def test_doubts_about_the_limits_show():
+    shaky = measure.Limits(PEAK, SHAKY, START)
+    assert "(unsure: the copies varied)" in repr(shaky.bandwidth)
+    assert not shaky.ridge.trusted and "unsure: the copies varied" in repr(shaky.ridge)
+    floor = measure.Peak(1e12, "measured", "here", "fp32", 64, False, "noise")
+    assert not measure.Limits(floor, MEMORY, START).ridge.trusted
+    assert measure.Limits(floor, MEMORY, START).trusted  # a floor serves for an explanation
+    row = compare(id="x", what="x", unit="", measured=shaky.ridge, predicted=100.0)
+    assert row.cells()[3] == "≈ not comparable"
 
 
 def test_compare_lets_the_bounds_speak():
@@ -85,7 +124,7 @@ TF32 = "ran as TF32: in fp32 itself no more than 20 TFLOP/s are promised."
     [
         (1.5e14, 1.1, "bound by arithmetic"),
         (1.5e14, 2.5, "2.5 × the tightest bound"),
-        (2e13, 1.1, "the peak was taken too low"),  # limits from before TF32 was allowed
+        (2e13, 1.1, "promise"),  # limits from before TF32 was allowed: nothing to add
     ],
 )
 def test_products_beyond_the_promise_ran_as_tf32(monkeypatch, peak, seconds, also):
@@ -106,12 +145,12 @@ def test_bad_seconds(bad):
 
 
 def test_the_ridge():
-    assert LIMITS.ridge == 100
+    assert LIMITS.ridge.value == 100 and LIMITS.ridge.trusted
 
 
 def test_limits_of_this_machine():
     found = measure.limits(budget=0.5)
-    assert found.ridge == found.peak.value / found.bandwidth.value
+    assert found.ridge.value == found.peak.value / found.bandwidth.value
     assert 1e-8 < found.overhead.value < 1e-2
     assert 1e8 < found.bandwidth.value < 1e14
     rows = found.as_table().rows

@@ -1,11 +1,15 @@
 """Checks of chapter 05: gradients and what they cost."""
 
+from collections.abc import Callable
+
 import torch
 
 from course_utils.arguments import shown
 from course_utils.check.exercise import Wrong, exercise, function, number
 
 __all__ = ["ex05_1", "ex05_2", "ex05_3", "ex05_4"]
+
+ROWS = 12  # of the batch that exercise 05.3 splits
 
 
 @exercise(
@@ -70,21 +74,63 @@ def ex05_3(answer: object) -> str:
     accumulate = function(answer, "a function of model, x, y and parts")
     torch.manual_seed(0)
     model = torch.nn.Linear(3, 1)
-    x, y = torch.randn(12, 3), torch.randn(12, 1)
-    (model(x) - y).square().mean().backward()
-    wanted = model.weight.grad.clone()
+    x, y = torch.randn(ROWS, 3), torch.randn(ROWS, 1)
+    wanted = _mean_gradient(model, x, y)
     for parts in (1, 3, 4):
         model.zero_grad()
-        accumulate(model, x, y, parts)
-        got = model.weight.grad
-        if got is None:
+        rows, backs = _watched(model, lambda n=parts: accumulate(model, x, y, n))
+        if model.weight.grad is None:
             raise Wrong("afterwards the weight has no gradient: call backward, and no zero_grad.")
+        got = model.weight.grad.clone()
+        _must_be_parts(rows, backs, parts)
         if torch.allclose(got, wanted, atol=1e-6):
             continue
-        if torch.allclose(got, wanted * parts, atol=1e-5):
-            raise Wrong(f"{parts} times too large: each part's mean must be divided by the parts.")
-        raise Wrong(f"with {parts} parts the gradient differs from the large batch's.")
+        last = _mean_gradient(model, x[-ROWS // parts :], y[-ROWS // parts :])
+        mistakes = [
+            (wanted * parts, "too large: each part's mean must be divided by the parts."),
+            (wanted * ROWS, "a sum where the mean is asked."),
+            (last, "only the last part's gradient is left: no zero_grad between the parts."),
+            (last / parts, "only the last part's gradient is left: no zero_grad in between."),
+        ]
+        reasons = [why for value, why in mistakes if torch.allclose(got, value, atol=1e-5)]
+        raise Wrong((reasons or [f"it is not the large batch's gradient (parts = {parts})."])[0])
     return "right: the large batch's gradient, with the activations of one part at a time."
+
+
+def _mean_gradient(model: torch.nn.Linear, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """The weight's gradient of the mean squared error over these rows."""
+    return torch.autograd.grad((model(x) - y).square().mean(), model.weight)[0]
+
+
+def _must_be_parts(rows: list[int], backs: int, parts: int) -> None:
+    """Raise `Wrong` unless forward and backward ran once for each of `parts` equal parts."""
+    if parts > 1 and rows == [ROWS]:
+        raise Wrong("the whole batch went through the model at once: split x and y first.")
+    if rows != [ROWS // parts] * parts:
+        raise Wrong(
+            f"with parts = {parts} the model saw batches of {rows} rows; expected "
+            f"{parts} of {ROWS // parts}: chunk(n) makes n parts, split(n) parts of n rows."
+        )
+    if backs != parts:
+        raise Wrong(
+            f"backward ran {backs} time{'s' * (backs != 1)} for {parts} parts: call it for each, "
+            "so that its activations can go."
+        )
+
+
+def _watched(model: torch.nn.Linear, run: Callable[[], object]) -> tuple[list[int], int]:
+    """The rows of each batch that `model` saw in `run`, and how often backward reached it."""
+    rows, backs = [], []
+    hooks = [
+        model.register_forward_pre_hook(lambda _, inputs: rows.append(len(inputs[0]))),
+        model.weight.register_hook(lambda _: backs.append(1)),
+    ]
+    try:
+        run()
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return rows, len(backs)
 
 
 @exercise(
@@ -113,7 +159,10 @@ def ex05_4(answer: object) -> str:
         if torch.allclose(got.double(), wanted, rtol=1e-5):
             continue
         if torch.allclose(got.double(), wanted, rtol=0.2):
-            raise Wrong("close, but not close enough: use both sides (w ± step) and float64.")
+            raise Wrong(
+                "close, but not close enough: use both sides (w ± step), float64, and a step near "
+                "1e-5: larger ones bend, smaller ones drown in rounding."
+            )
         raise Wrong("the slopes are not those of the loss: move one entry at a time.")
     return "right. This is how an autograd engine is tested."
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from IPython.display import display
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
-from matplotlib.ticker import NullFormatter, NullLocator
+from matplotlib.ticker import MaxNLocator, NullFormatter, NullLocator
 
 from course_utils import units
 from course_utils.arguments import choice, shown, text
@@ -13,6 +13,7 @@ from course_utils.draw.picture import Picture, canvas, style
 from course_utils.measure.sweep import Sweep
 
 MARKERS = "osD^vP"
+DECADE = 10  # a logarithmic axis that spans less has no room for powers of ten
 
 
 def curves(
@@ -71,11 +72,13 @@ def live(
     unit: str,
     title: str,
     value: Callable[[int, float], float] = lambda _size, seconds: seconds,
+    log: bool = True,
 ) -> None:
     """Run `sweep` and draw it while it runs: one figure that grows, and a progress bar.
 
-    `value` turns a size and the seconds of its fastest call into what the y axis shows. Points that
-    are not to be trusted are hollow. The figure's text form is the same from first to last.
+    `value` turns a size and the seconds of its fastest call into what the y axis shows; `log` is
+    that of `curves`. Points that are not to be trusted are hollow. The figure's text form is the
+    same from first to last.
     """
     from tqdm.notebook import tqdm
 
@@ -92,7 +95,7 @@ def live(
             for name, found in sweep.times.items()
         }
         labels = {"x": x, "y": y, "unit": unit, "title": title, "sizes": sweep.sizes}
-        return curves(lines, hollow=unsure, **labels)
+        return curves(lines, hollow=unsure, log=log, **labels)
 
     handle = display(picture(), display_id=True)
     label = f"{len(sweep)} points, about {sweep.budget:g} s of measuring "
@@ -109,6 +112,10 @@ def _label_ticks(ax: Axes, sizes: Sequence[int], unit: str) -> None:
         ax.xaxis.set_minor_locator(NullLocator())
     ax.yaxis.set_major_formatter(lambda value, _: units.quantity(value, unit, significant=2))
     ax.yaxis.set_minor_formatter(NullFormatter())
+    low, high = ax.get_ylim()
+    if ax.get_yscale() == "log" and high < DECADE * low:
+        ax.yaxis.set_major_locator(MaxNLocator(4))
+        ax.yaxis.set_minor_locator(NullLocator())
 
 
 def _size_label(size: int) -> str:

@@ -1,6 +1,6 @@
 """Rooflines: the rate an operation can reach, against the FLOPs it does for each byte it moves."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from itertools import chain, count
 
 import numpy as np
@@ -20,12 +20,14 @@ def roofline(
     points: Mapping[str, tuple[float, float]] | None = None,
     *,
     title: str,
-    live: bool = True,
+    live: bool | Collection[str] = True,
+    hollow: Collection[str] = (),
 ) -> Picture:
     """Draw each machine's roof, and measured operations as points.
 
     `roofs` maps a name to (peak in FLOP/s, bandwidth in B/s), `points` to (FLOPs a byte, FLOP/s).
-    With `live` the text form leaves the numbers out, since they differ between machines.
+    `live` says which roofs were measured (True: all), and so differ between machines; `hollow`
+    names the points that are drawn empty: not to be trusted.
     """
     roofs, points = _pairs("roofs", roofs), _pairs("points", points or {})
     if not roofs:
@@ -34,8 +36,9 @@ def roofline(
         figure, (ax,) = canvas(8.8, 4.3)
         for (name, roof), colour in zip(roofs.items(), PALETTE * len(roofs), strict=False):
             _roof(ax, name, *roof, colour)
-        for intensity, rate in points.values():
-            ax.plot([intensity], [rate], "o", color=BLACK, zorder=4)
+        for name, (intensity, rate) in points.items():
+            inside = "white" if name in hollow else BLACK
+            ax.plot([intensity], [rate], "o", color=BLACK, markerfacecolor=inside, zorder=4)
         _axes(ax, text("title", title))
         _label(ax, points)
     return Picture(figure, _words(title, roofs, points, live))
@@ -93,10 +96,13 @@ def _words(
     title: str,
     roofs: Mapping[str, tuple[float, float]],
     points: Mapping[str, tuple[float, float]],
-    live: bool,
+    live: bool | Collection[str],
 ) -> str:
     lines = [f"Roofline, both axes logarithmic. {title}"]
     for name, (peak, bandwidth) in roofs.items():
-        exact = f": {units.rate(peak)}, ridge at {units.digits(peak / bandwidth)} FLOPs a byte"
-        lines.append(name if live else name + exact)
+        varies = live is True or (live is not False and name in live)
+        digits = 3 if varies else 4
+        words = f"{units.rate(peak, significant=digits)}, ridge at "
+        words += f"{units.digits(peak / bandwidth, digits)} FLOPs a byte"
+        lines.append(f"{name}: {units.measured(words) if varies else words}")
     return "\n".join([*lines, *([f"Points: {', '.join(points)}"] if points else [])])

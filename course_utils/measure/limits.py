@@ -24,8 +24,22 @@ class Bandwidth:
     reason: str = ""
 
     def __repr__(self) -> str:
+        doubt = "" if self.trusted else f" (unsure: {self.reason})"
         rate = units.rate(self.value, unit="B/s", significant=3)
-        return units.measured(f"{rate}, {self.source}")
+        return units.measured(f"{rate}, {self.source}{doubt}")
+
+
+@dataclass(frozen=True)
+class Ridge:
+    """FLOPs a byte from which on arithmetic is the limit and not memory: peak / bandwidth."""
+
+    value: float
+    trusted: bool = True
+    reason: str = ""
+
+    def __repr__(self) -> str:
+        doubt = "" if self.trusted else f" (unsure: {self.reason})"
+        return units.measured(f"{units.digits(self.value, 3)} FLOPs a byte{doubt}")
 
 
 @dataclass(frozen=True)
@@ -42,9 +56,20 @@ class Limits:
     fp32: Peak | None = None
 
     @property
-    def ridge(self) -> float:
-        """FLOPs a byte from which on arithmetic is the limit and not memory: peak / bandwidth."""
-        return self.peak.value / self.bandwidth.value
+    def trusted(self) -> bool:
+        """Whether bandwidth and overhead are to be trusted; a measured peak is only a floor."""
+        return self.bandwidth.trusted and self.overhead.trusted
+
+    @property
+    def reason(self) -> str:
+        """Why not, or ''."""
+        return self.bandwidth.reason or self.overhead.reason
+
+    @property
+    def ridge(self) -> Ridge:
+        """Where the two bounds meet, to be trusted if both are."""
+        doubt = self.peak.reason or self.bandwidth.reason
+        return Ridge(self.peak.value / self.bandwidth.value, not doubt, doubt)
 
     @property
     def tf32(self) -> bool:
@@ -58,7 +83,7 @@ class Limits:
             ("peak", repr(self.peak)),
             ("bandwidth", repr(self.bandwidth)),
             ("starting an operation", repr(self.overhead)),
-            ("ridge", units.measured(f"{units.digits(self.ridge, 3)} FLOPs a byte")),
+            ("ridge", repr(self.ridge)),
         ]
         return table(("bound", "here"), rows)
 

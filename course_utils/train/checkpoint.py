@@ -1,8 +1,8 @@
 """Checkpoints: everything a run needs to go on as if nothing had happened.
 
-A checkpoint holds the model, the optimizer's state, the step, and every random state in use. It
-is written beside the last one and takes its name only when it is complete, so that at every moment
-there is a whole checkpoint on disk.
+A checkpoint holds the model, the optimizer's state, the step, every random state in use, and where
+they are used the place in the data and the loss scale. It is written beside the last one and takes
+its name only when it is complete, so that at every moment there is a whole checkpoint on disk.
 """
 
 import os
@@ -13,7 +13,7 @@ import zipfile
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 from torch import nn
@@ -21,8 +21,12 @@ from torch import nn
 from course_utils.arguments import count
 from course_utils.train.loop import Diverged, Step
 
+if TYPE_CHECKING:
+    from course_utils.train.precision import Precision
+
 PARTIAL = ".partial"
-CONTENTS = {"step", "model", "optimizer", "kind", "batches", "random"}
+FP32 = "fp32"  # the precision of a run without a recipe
+CONTENTS = {"step", "model", "optimizer", "kind", "batches", "precision", "random"}
 # What reading a damaged archive, or a file of something else, raises.
 BROKEN = (
     OSError, EOFError, RuntimeError, ValueError, OverflowError, IndexError, zipfile.BadZipFile,
@@ -48,11 +52,13 @@ class Checkpoints:
         model: nn.Module,
         optimizer: torch.optim.Optimizer,
         batches: Stateful | None = None,
+        precision: "Precision | None" = None,
         keep: int = 2,
     ) -> None:
         self.folder = Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.model, self.optimizer, self.batches = model, optimizer, batches
+        self.model, self.optimizer = model, optimizer
+        self.batches, self.precision = batches, precision
         self.keep = count("keep", keep)
         self.skipped: list[Path] = []
 
@@ -92,9 +98,9 @@ class Checkpoints:
         """Restore the newest checkpoint that is whole and return its step; 0 if there is none.
 
         Files that are cut off, damaged or no checkpoints are left alone and listed in `skipped`.
-        Raises ValueError for a checkpoint of another model or optimizer, or one without the
-        batches' state where it is needed, before anything is changed; and when there are files but
-        none can be read, so that a run never begins anew in silence.
+        Raises ValueError for a checkpoint of another model, optimizer or precision, or one without
+        the batches' state where it is needed, before anything is changed; and when there are files
+        but none can be read, so that a run never begins anew in silence.
         """
         self.skipped = []
         for path in self.paths():
@@ -117,6 +123,7 @@ class Checkpoints:
             "optimizer": self.optimizer.state_dict(),
             "kind": _kind(self.optimizer),
             "batches": None if self.batches is None else self.batches.state_dict(),
+            "precision": {"name": FP32} if self.precision is None else self.precision.state_dict(),
             "random": random_states(),
         }
 
@@ -126,6 +133,9 @@ class Checkpoints:
             raise ValueError(f"{name} is of another optimizer: {state['kind']}")
         if self.batches is not None and state["batches"] is None:
             raise ValueError(f"{name} does not say where the batches were: saved without them")
+        used, saved = getattr(self.precision, "name", FP32), state["precision"]["name"]
+        if saved != used:
+            raise ValueError(f"{name} is of a run in {saved!r}, this one is in {used!r}")
         try:
             self.optimizer.load_state_dict(state["optimizer"])
         except ValueError as error:
@@ -133,6 +143,8 @@ class Checkpoints:
         self.model.load_state_dict(state["model"])
         if self.batches is not None:
             self.batches.load_state_dict(state["batches"])
+        if self.precision is not None:
+            self.precision.load_state_dict(state["precision"])
         restore_random_states(state["random"])
 
     def _refuse_what_is_not_finite(self, step: int) -> None:

@@ -110,7 +110,7 @@ class AdaGrad(Optimizer):
         self, p: Tensor, g: Tensor, state: dict, lr: float, eps: float, eps_inside: bool
     ) -> None:
         """One step, scaled by all gradients so far."""
-        s = state.setdefault("s", torch.zeros_like(p))
+        s = _kept(state, "s", p)
         s.addcmul_(g, g)
         p.addcdiv_(g, _root(s, eps, eps_inside), value=-lr)
 
@@ -137,7 +137,7 @@ class RMSProp(Optimizer):
         eps_inside: bool,
     ) -> None:  # fmt: skip
         """One step, scaled by the recent gradients."""
-        s = state.setdefault("s", torch.zeros_like(p))
+        s = _kept(state, "s", p)
         s.mul_(alpha).addcmul_(g, g, value=1 - alpha)
         p.addcdiv_(g, _root(s, eps, eps_inside), value=-lr)
 
@@ -178,8 +178,8 @@ class Adam(Optimizer):
             p.mul_(1 - lr * weight_decay)
         elif weight_decay:
             g = g.add(p, alpha=weight_decay)
-        m = state.setdefault("m", torch.zeros_like(p))
-        s = state.setdefault("s", torch.zeros_like(p))
+        m = _kept(state, "m", p)
+        s = _kept(state, "s", p)
         t = state["t"] = state.get("t", 0) + 1
         m.lerp_(g, 1 - betas[0])
         s.mul_(betas[1]).addcmul_(g, g, value=1 - betas[1])
@@ -212,6 +212,13 @@ def _pair(betas: object) -> tuple[float, float]:
     if not isinstance(betas, (tuple, list)) or len(betas) != 2:
         raise TypeError(f"betas must be two numbers, as in (0.9, 0.999), got {shown(betas)}")
     return _rate("betas[0]", betas[0]), _rate("betas[1]", betas[1])
+
+
+def _kept(state: dict, name: str, p: Tensor) -> Tensor:
+    """The average of p's shape that `state` keeps as `name`; zeros before the first step."""
+    if name not in state:
+        state[name] = torch.zeros_like(p)
+    return state[name]
 
 
 def _root(s: Tensor, eps: float, inside: bool) -> Tensor:

@@ -32,6 +32,14 @@ class Precision:
         """What the loss is multiplied by before the backward pass; 1.0 without a scaler."""
         return 1.0
 
+    def state_dict(self) -> dict:
+        """What a checkpoint must hold of this recipe: its name, and what it remembers."""
+        return {"name": self.name, "skipped": self.skipped}
+
+    def load_state_dict(self, state: dict) -> None:
+        """Go on from `state_dict()` of a recipe of the same name."""
+        self.skipped = state.get("skipped", 0)  # a run without a recipe skips none
+
     def prepare(self, model: nn.Module) -> nn.Module:
         """Convert `model`, in fp32, in place and return it; call it before making the optimizer.
 
@@ -155,6 +163,15 @@ class Scaled(Autocast):
     def scale(self) -> float:
         """The loss scale of the next step."""
         return self.scaler.get_scale()
+
+    def state_dict(self) -> dict:
+        """The recipe's, and the scaler's: the scale, and the good steps since it last changed."""
+        return super().state_dict() | {"scaler": self.scaler.state_dict()}
+
+    def load_state_dict(self, state: dict) -> None:
+        """Go on with the loss scale that was saved."""
+        super().load_state_dict(state)
+        self.scaler.load_state_dict(state["scaler"])
 
     def update(self, wrong: Tensor, optimizer: torch.optim.Optimizer) -> None:
         """Backward from the scaled loss, then the optimizer's step unless gradients overflowed.
