@@ -1,13 +1,78 @@
-"""Numbers that chapters 06 to 10 state in their prose and no cell prints: recomputed here."""
+"""Numbers that the chapters state in their prose and no cell prints: recomputed here."""
 
 import math
 
 import numpy as np
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from course_utils import hardware, predict
 from course_utils.train.models import Bigram
+
+
+def test_chapter_00_what_the_training_run_takes():
+    flops, h100 = 6 * 70e9 * 15e12, hardware.find("H100 SXM").promised("bf16")
+    days = {peak: flops / (1024 * peak * 0.5) / 86400 for peak in (h100, 1979e12)}
+    assert days[1979e12] == pytest.approx(72, abs=0.05)  # with the rate that counts zeros
+    assert math.ceil(days[h100] * 1024 / 30) == 4913  # devices for 30 days
+    assert 16 * 70e9 == 1.12e12 and 16 * 70e9 / 80e9 == 14
+
+
+def test_chapter_02_the_table_of_formats():
+    largest = {torch.float64: "1.8e308", torch.float32: "3.4e38", torch.bfloat16: "3.4e38"}
+    assert {d: f"{torch.finfo(d).max:.1e}".replace("+", "") for d in largest} == largest
+    whole = {torch.float16: 65504, torch.float8_e4m3fn: 448, torch.float8_e5m2: 57344}
+    assert {d: torch.finfo(d).max for d in whole} == whole
+    steps = {torch.float64: "2.2e-16", torch.float32: "1.2e-07", torch.float16: "9.8e-04",
+             torch.bfloat16: "7.8e-03", torch.float8_e4m3fn: "1.2e-01",
+             torch.float8_e5m2: "2.5e-01"}  # fmt: skip
+    assert {d: f"{torch.finfo(d).eps:.1e}" for d in steps} == steps
+    share = torch.finfo(torch.bfloat16).max / torch.finfo(torch.float32).max
+    assert share == pytest.approx(0.996, abs=5e-4)
+    assert torch.tensor(2.0**24) + 1 == 16_777_216
+
+
+def test_chapter_04_how_accelerators_grew():
+    a100, h100, b200 = map(hardware.find, ("A100 80GB SXM", "H100 SXM", "B200"))
+    for old, new, arithmetic, memory in ((a100, h100, 3.2, 1.6), (h100, b200, 2.3, 2.3)):
+        assert new.promised("bf16") / old.promised("bf16") == pytest.approx(arithmetic, abs=0.05)
+        assert new.bandwidth / old.bandwidth == pytest.approx(memory, abs=0.1)
+    ridges = [row.promised("bf16") / row.bandwidth for row in (a100, h100, b200)]
+    assert ridges[1] / ridges[0] == pytest.approx(2, abs=0.1)  # doubled
+    assert ridges[2] / ridges[1] == pytest.approx(1, abs=0.05)  # kept
+    rtx = hardware.find("RTX 3070")
+    assert rtx.promised("bf16") == 40.6e12 and "81.3 TFLOP/s" in rtx.note
+    x, w = torch.ones(4096), torch.ones(4096, 4096)
+    assert 2 * w.numel() / (2 * (w.numel() + 2 * x.numel())) == pytest.approx(1, abs=1e-3)
+
+
+class Operations(TorchDispatchMode):
+    """Counts the operations that reach PyTorch's dispatcher."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.seen += 1
+        return func(*args, **(kwargs or {}))
+
+
+def test_chapter_05_backward_starts_three_times_as_many_operations():
+    stack = torch.nn.Sequential(*(torch.nn.Linear(32, 32, bias=False) for _ in range(4)))
+    rows = torch.randn(64, 32)
+    with Operations() as forward:
+        loss = stack(rows).sum()
+    with Operations() as backward:
+        loss.backward()
+    assert backward.seen / forward.seen == pytest.approx(3, abs=0.5)
+
+
+def test_chapter_05_an_untied_embedding():
+    untied = 124_439_808 + 50257 * 768
+    assert untied == 163_037_184
+    assert 874_944_921_600 / predict.training_flops(untied, 1024) == pytest.approx(0.873, abs=5e-4)
 
 
 def test_chapter_06_where_fp32_is_passed_and_what_a_cut_leaves():

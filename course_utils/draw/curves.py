@@ -114,7 +114,7 @@ def _label_ticks(ax: Axes, sizes: Sequence[int], unit: str) -> None:
     ax.yaxis.set_minor_formatter(NullFormatter())
     low, high = ax.get_ylim()
     if ax.get_yscale() == "log" and high < DECADE * low:
-        ax.yaxis.set_major_locator(MaxNLocator(4))
+        ax.yaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
         ax.yaxis.set_minor_locator(NullLocator())
 
 
