@@ -1,5 +1,6 @@
 """One clear error for bad input: it names the argument, what came and what was expected."""
 
+import inspect
 import math
 import reprlib
 from collections.abc import Callable
@@ -74,9 +75,22 @@ def choice(name: str, value: object) -> bool:
 
 
 def function(name: str, value: object, example: str) -> Callable:
-    """Return `value` if it can be called; the error shows an `example` of what is expected."""
+    """Return `value` if calling it does its work; the error shows an `example` of what is expected.
+
+    Refused are generator functions and async functions: a call of one only makes an object.
+    """
     if not callable(value):
         raise TypeError(f"{name} must be a function, as in {example}, got {shown(value)}")
+    if inspect.isgeneratorfunction(value):
+        raise TypeError(
+            f"{name} must do its work when it is called, got a generator function, "
+            f"{shown(value)}: run it to its end, as in lambda: list(gen())"
+        )
+    if inspect.iscoroutinefunction(value) or inspect.isasyncgenfunction(value):
+        raise TypeError(
+            f"{name} must do its work when it is called, got an async function, "
+            f"{shown(value)}: pass a plain function that runs it in an event loop"
+        )
     return value
 
 

@@ -6,23 +6,24 @@ and writes one small JSON file. The chapters show the shipped runs beside the le
 
 import argparse
 import json
+import os
 import platform
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import date
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 
 import torch
 
 from course_utils import hardware, measure, predict, units
-from course_utils.arguments import positive
+from course_utils.arguments import count, positive, shown, text
 from course_utils.table import Table, table
 
 SIZES = (64, 128, 256, 512, 1024, 2048, 4096, 8192)
-FIELDS = ("device", "backend", "cores", "torch", "python", "date", "bandwidth", "peaks", "products")
 
 
 @dataclass(frozen=True)
@@ -47,10 +48,13 @@ class Run:
 
 
 def runs() -> tuple[Run, ...]:
-    """The runs that the package ships, by file name."""
+    """The runs that the package ships, by file name.
+
+    Raises ValueError, which names the file, for one that holds anything but a recorded run.
+    """
     folder = files("course_utils").joinpath("recorded")
     found = sorted(folder.iterdir(), key=lambda path: path.name)
-    return tuple(_read(path.read_text("utf-8")) for path in found if path.name.endswith(".json"))
+    return tuple(_read(path) for path in found if path.name.endswith(".json"))
 
 
 def recorded() -> Table:
@@ -72,10 +76,13 @@ def recorded() -> Table:
 def record(folder: Path, *, budget: float = 60.0) -> Path:
     """Measure this machine for about `budget` seconds and write the run into `folder`.
 
-    Everything is measured, also where a datasheet makes a promise. Raises RuntimeError, and writes
-    nothing, when the machine is too busy for the peak or the bandwidth to be trusted.
+    Everything is measured, also where a datasheet makes a promise. Raises OSError at once when
+    `folder` cannot be written into; and RuntimeError, and writes nothing, when the machine is too
+    busy for the peak or the bandwidth to be trusted.
     """
     third = positive("budget", budget) / 3
+    if not (folder.is_dir() and os.access(folder, os.W_OK)):
+        raise OSError(f"folder must be a folder that can be written into, got {folder}")
     device, machine = hardware.backend(), hardware.machine()
     sweep = measure.sweep(
         {name: _product(dtype, device) for name, dtype in hardware.DTYPES.items()},
@@ -126,16 +133,53 @@ def _write(run: dict, folder: Path) -> Path:
     return path
 
 
-def _read(text: str) -> Run:
-    values = json.loads(text)
-    missing = [name for name in FIELDS if name not in values]
-    if missing:
-        raise ValueError(f"a recorded run must have the field {missing[0]!r}")
-    sizes = {
-        kind: {int(n): seconds for n, seconds in points.items()}
-        for kind, points in values["products"].items()
+def _read(path: Traversable) -> Run:
+    """The run in a file; ValueError names the file, what was expected and what stands there."""
+    try:
+        return _run(json.loads(path.read_text("utf-8")))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{path.name} must be a recorded run: {error}") from None
+
+
+def _run(values: object) -> Run:
+    """The run in what the file holds, each field checked by its entry in `CHECKS`."""
+    if not isinstance(values, dict) or set(values) != set(CHECKS):
+        got = ", ".join(values) if isinstance(values, dict) else shown(values)
+        raise ValueError(f"its fields must be {', '.join(CHECKS)}, got {got or 'none'}")
+    return Run(**{name: check(name, values[name]) for name, check in CHECKS.items()})
+
+
+def _peaks(name: str, rates: object) -> dict[str, float]:
+    return {kind: positive(f"{name}.{kind}", rate) for kind, rate in _formats(name, rates)}
+
+
+def _products(name: str, series: object) -> dict[str, dict[int, float]]:
+    return {kind: _points(f"{name}.{kind}", points) for kind, points in _formats(name, series)}
+
+
+def _formats(name: str, values: object) -> Iterable[tuple[str, object]]:
+    """The items of what maps number formats, fp32 among them, to something."""
+    if not isinstance(values, dict) or not {"fp32"} <= set(values) <= set(hardware.DTYPES):
+        known = ", ".join(hardware.DTYPES)
+        raise ValueError(f"{name} must have fp32, and may have {known}, got {shown(values)}")
+    return values.items()
+
+
+def _points(name: str, points: object) -> dict[int, float]:
+    if not isinstance(points, dict) or not all(map(str.isdecimal, points)):
+        raise ValueError(f"{name} must map sizes to seconds, got {shown(points)}")
+    return {
+        count(f"a size of {name}", int(n)): positive(f"{name}.{n}", seconds)
+        for n, seconds in points.items()
     }
-    return Run(**{**values, "products": sizes})
+
+
+CHECKS = {
+    **dict.fromkeys(("device", "backend", "torch", "python", "date"), text),
+    **dict.fromkeys(("cores", "bandwidth"), positive),
+    "peaks": _peaks,
+    "products": _products,
+}
 
 
 def _rate(value: float | None) -> str:

@@ -1,6 +1,11 @@
 """The instruments: honest samples, budgets that hold, doubts that are said."""
 
+import importlib
 import multiprocessing
+import os
+import re
+from functools import partial
+from pathlib import Path
 from time import perf_counter, sleep
 
 import pytest
@@ -68,6 +73,10 @@ class FakeDevice:
         self.host += 10e-6
         self.idle_from = max(self.idle_from, self.host) + seconds
 
+    def work(self, seconds):
+        """The host computes, without the device."""
+        self.host += seconds
+
     def wait(self, until=None):
         self.waits += 1
         self.host = max(self.host, self.idle_from if until is None else until)
@@ -95,7 +104,9 @@ class FakeEvent:
 @pytest.fixture
 def fake(monkeypatch):
     device = FakeDevice()
-    monkeypatch.setattr(clock, "perf_counter", lambda: device.host)
+    for name in ("clock", "sweep", "peak"):
+        module = importlib.import_module(f"course_utils.measure.{name}")
+        monkeypatch.setattr(module, "perf_counter", lambda: device.host)
     monkeypatch.setattr(hardware, "device_type", lambda name: name)
     monkeypatch.setattr(torch.cuda, "Event", device.event)
     monkeypatch.setattr(torch.accelerator, "synchronize", lambda _: device.wait())
@@ -221,10 +232,14 @@ def test_a_promise_is_used_only_for_the_right_dtype(monkeypatch):
 
 
 def test_a_product_is_held_to_its_peak():
-    peak = best_matmul("cpu", budget=1.0)
     x, w = torch.randn(2, 256, 256)
-    took = measure.time(lambda: x @ w, budget=0.2, device="cpu")
-    assert matmul_flops(256, 256, 256) / took.minimum / peak.value < 1.3
+
+    def share():
+        peak = best_matmul("cpu", budget=1.0)
+        took = measure.time(lambda: x @ w, budget=0.2, device="cpu")
+        return matmul_flops(256, 256, 256) / took.minimum / peak.value
+
+    assert any(share() < 1.3 for _ in range(5))  # a busy machine may hide the peak for a while
 
 
 def numbers(n):
@@ -255,6 +270,60 @@ def test_a_sweep_leaves_out_what_would_break_its_budget():
     assert rows[-1][1] == "≈ not reached" and sweep.largest() < 10_000
     assert "On this machine slow stopped before" in sweep.as_table("n").note
     assert "left" in sweep.note()
+
+
+@pytest.mark.parametrize(
+    ("of_one", "sizes", "budget", "reached", "needs"),
+    [  # needs: seconds of a call at the largest size reached × growth × the safety of 1.5
+        (3e-3, [1, 10], 0.5, [1], "4.5 s"),  # a call of 3 s does not fit into 0.5 s
+        (0.1 / 512**3, [64, 128, 256, 512, 1024], 1.0, [64, 128, 256, 512], "1.2 s"),
+        (0.035 / 512**3, [64, 128, 256, 512, 1024], 1.0, [64, 128, 256, 512, 1024], None),
+        (0.2, [1, 2, 4], 4.0, [1, 2], "19 s"),  # at 2 the first call takes the whole share
+    ],
+)
+def test_a_sweep_foresees_what_the_next_size_costs(fake, of_one, sizes, budget, reached, needs):
+    series = {"cubic": lambda n: lambda: fake.work(of_one * n**3)}
+    sweep = measure.sweep(series, sizes, budget=budget, work=lambda n: n**3, device="cpu")
+    assert [n for _, n, found in sweep if found] == reached
+    assert fake.host <= budget * 1.001
+    assert needs is None or f"which would take about {needs} of the" in sweep.note()
+
+
+def test_making_the_inputs_counts_for_the_next_size(fake):
+    def prepare(n):
+        fake.work(0.1 * n)
+        return lambda: fake.work(1e-3)
+
+    sweep = measure.sweep({"a": prepare}, [1, 2, 4, 8], budget=1.2, device="cpu")
+    assert [n for _, n, found in sweep if found] == [1, 2]  # 0.2 × 2 × 1.5 is more than is left
+    assert fake.host <= 1.2
+
+
+def test_the_note_says_what_is_missing_and_why():
+    sweep = measure.sweep({"a": numbers, "b": numbers}, [8, 64], budget=0.1, device="cpu")
+    unfinished = "On this machine the sweep was not iterated to its end."
+    assert sweep.note() == sweep.as_table().note == unfinished
+    for _ in sweep:
+        break
+    assert sweep.note() == unfinished and sweep.as_table().rows[1][1] == "≈ not reached"
+    list(sweep)
+    assert sweep.note() == "On this machine every point was reached."
+
+
+def test_the_note_after_an_error_in_preparing():
+    sweep = measure.sweep({"a": numbers, "bad": lambda n: 1 / 0}, [8], budget=0.1, device="cpu")
+    with pytest.raises(ZeroDivisionError):
+        list(sweep)
+    assert sweep.note() == "On this machine the sweep was not iterated to its end."
+
+
+def test_a_series_that_came_too_late_says_so(fake):
+    slow, second = (lambda n: lambda: fake.work(1.0)), (lambda n: lambda: fake.work(1e-4))
+    series = {"slow": slow, "second": second}
+    sweep = measure.sweep(series, [1, 2], budget=0.3, device="cpu")
+    assert [(name, n) for name, n, found in sweep if found] == [("slow", 1)]
+    late = "the budget was used up before"
+    assert sweep.note() == f"On this machine {late} second reached 1; {late} slow reached 2."
 
 
 def test_the_time_between_points_does_not_count():
@@ -305,6 +374,64 @@ def test_the_best_rate_of_a_kernel_is_kept(monkeypatch):
     assert best_matmul("cpu", budget=0.05) is better
 
 
+@pytest.fixture
+def search(fake, monkeypatch):
+    """A search for the peak, in a kernel that knows none, from a rate and a doubt a size.
+
+    A later search gets the later rates; what it knows stays.
+    """
+    module = importlib.import_module("course_utils.measure.peak")
+    monkeypatch.setattr(session, "peaks", {})
+
+    def found(*rates):
+        seen = {n: (matmul_flops(n, n, n) / rate, doubt) for n, rate, doubt in rates}
+
+        def product(n, dtype, device, budget):
+            seconds, doubt = seen[n]
+            return measure.Time((seconds,) * 5, 1, "cpu", not doubt, doubt)
+
+        monkeypatch.setattr(module, "_product", product)
+        monkeypatch.setattr(module, "SIZES", tuple(seen))
+        return best_matmul("cpu", budget=1e9)
+
+    return found
+
+
+def test_a_disturbed_peak_is_unsure_until_its_size_is_timed_undisturbed(search):
+    first = search((64, 50e9, ""), (128, 200e9, "noise"))
+    assert (first.value, first.trusted, first.reason) == (200e9, False, "noise")
+    other = search((64, 150e9, ""))  # another size and far below: this confirms nothing
+    assert (other.value, other.trusted) == (200e9, False)
+    same = search((64, 150e9, ""), (128, 150e9, ""))
+    assert (same.value, same.trusted, same.reason) == (200e9, True, "")
+    assert same.size == 128  # a product that was measured never exceeds the peak
+
+
+def test_a_rate_almost_as_high_confirms_a_disturbed_peak(search):
+    assert search((64, 190e9, ""), (128, 200e9, "only 1 call fitted into the budget")).trusted
+    assert search((256, 210e9, "noise")).value == 210e9  # also beside one that was known
+    assert search((256, 210e9, "noise")).trusted
+    assert not search((512, 300e9, "noise")).trusted
+    assert not search((64, 260e9, "")).trusted
+    assert search((64, 280e9, "")).trusted
+    assert search((512, 290e9, "more noise")).value == 300e9
+
+
+def test_a_search_for_the_peak_foresees_the_next_size(fake, monkeypatch):
+    module = importlib.import_module("course_utils.measure.peak")
+    monkeypatch.setattr(session, "peaks", {})
+    sizes = []
+
+    def product(n, dtype, device, budget):
+        sizes.append(n)
+        return measure.time(lambda: fake.work(0.06 * (n / 4096) ** 3), budget=budget, device=device)
+
+    monkeypatch.setattr(module, "_product", product)
+    best_matmul("cpu", budget=1.0)
+    assert max(sizes) == 4096
+    assert fake.host <= 1.0  # n = 8192 takes 0.48 s, and about 0.15 s is left
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -316,6 +443,9 @@ def test_the_best_rate_of_a_kernel_is_kept(monkeypatch):
         (lambda: measure.sweep({"a": numbers}, [1], work=3), "work must be a function"),
         (lambda: measure.sweep({"a": numbers}, [1], work=lambda n: 0), r"work\(1\) must be"),
         (lambda: measure.sweep({"a": numbers}, [1], threads=-1), "threads must be"),
+        (lambda: measure.sweep({"a": numbers}, [1], threads=10**5), "threads must be"),
+        (lambda: measure.time(lambda: 1, threads=10**5), "threads must be .* at most"),
+        (lambda: measure.time(lambda: 1, threads=2**31), "threads must be .* at most"),
     ],
 )
 def test_bad_arguments_are_named(call, message):
@@ -366,3 +496,56 @@ def test_an_error_reaches_the_caller_and_releases_the_guard(name):
 def test_every_instrument_asks_for_a_function(name):
     with pytest.raises(TypeError, match="must be a function"):
         INSTRUMENTS[name](torch.ones(2))
+
+
+def counting():
+    yield 1
+
+
+async def waiting():
+    return 1
+
+
+async def counting_and_waiting():
+    yield 1
+
+
+@pytest.mark.parametrize(
+    ("lazy", "message"),
+    [
+        (counting, r"a generator function, .*list\(gen\(\)\)"),
+        (partial(counting), "a generator function"),
+        (waiting, "an async function, .*event loop"),
+        (partial(waiting), "an async function"),
+        (counting_and_waiting, "an async function"),
+    ],
+)
+@pytest.mark.parametrize("name", INSTRUMENTS)
+def test_what_only_begins_when_called_is_refused(name, lazy, message):
+    with pytest.raises(TypeError, match=message):
+        INSTRUMENTS[name](lazy)
+    INSTRUMENTS[name](lambda: list(counting()))
+
+
+def test_as_many_threads_as_processors_are_allowed():
+    most = os.cpu_count()
+    assert measure.time(lambda: 1, budget=0.001, threads=most).threads == most
+
+
+def test_the_largest_budget_is_no_overflow():
+    assert len(measure.time(lambda: 1, budget=1e305).samples) == clock.MAX_SAMPLES
+
+
+TIMES = [measure.Time((seconds,) * 5, 1, "cpu", False, "3 < 5") for seconds in (1.0, 2.0)]
+
+
+@pytest.mark.parametrize(
+    "result", [TIMES[0], TIMES[0] / TIMES[1], measure.Peak(1e9, "measured", "n < 3", "fp32")]
+)
+def test_results_of_one_line_have_an_html_form_that_nbval_masks(result):
+    pattern = re.search(
+        r"^regex: (.*u2248.*)$", Path(__file__).with_name("nbval.cfg").read_text("utf-8"), re.M
+    )[1]
+    shown = result._repr_html_()
+    assert shown.startswith("<p>≈ ") and "&lt;" in shown
+    assert re.sub(pattern, r"\1", shown) == "<p>≈</p>"

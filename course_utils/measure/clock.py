@@ -7,18 +7,20 @@ shared with another program shows in three ways: the process is interrupted ofte
 processor time than wall time, or calls of the same work vary.
 """
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from html import escape
 from statistics import median
 from time import perf_counter, process_time
 
 import torch
 
 from course_utils import hardware, units
-from course_utils.arguments import count, function, positive
+from course_utils.arguments import function, number, positive
 from course_utils.measure.guard import alone
 
 MIN_SAMPLES = 5
@@ -41,8 +43,15 @@ class Load:
     interruptions: int | None
 
 
+class Live:
+    """A result of one line, which begins with the mark of a live value in HTML as in plain text."""
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(repr(self))}</p>"
+
+
 @dataclass(frozen=True)
-class Time:
+class Time(Live):
     """Seconds of single calls in the order they ran; the warm-up call is not among them.
 
     Only when that call alone took the whole budget it is the one sample, and `warm` is False.
@@ -92,7 +101,7 @@ class Time:
 
 
 @dataclass(frozen=True)
-class Ratio:
+class Ratio(Live):
     """One time over another."""
 
     value: float
@@ -115,14 +124,15 @@ def time(
 
     `device` names where `fn` computes ('cpu', 'cuda', 'mps'); by default the accelerator if the
     machine has one. On CUDA its work must be in the current stream, where events time it.
-    `threads` limits PyTorch's processor threads during the calls; one thread is hardly disturbed
-    by a busy core beside it. The warm-up counts against the wall-clock budget, so that the cost
-    is at most the budget and one call (on CUDA: and what calls took longer than those before
-    them). An error that `fn` raises reaches the caller unchanged.
+    `threads` limits PyTorch's processor threads during the calls, to at most one a logical
+    processor; one thread is hardly disturbed by a busy core beside it. The warm-up counts against
+    the wall-clock budget, so that the cost is at most the budget and one call (on CUDA: and what
+    calls took longer than those before them). An error that `fn` raises reaches the caller
+    unchanged.
     """
     function("fn", fn, "time(lambda: x @ w)")
     positive("budget", budget)
-    where = hardware.device_type(device)
+    where, threads = hardware.device_type(device), known_threads(threads)
     wait, block = _waiting(where), QUEUED if where == "cuda" else 1
     run = partial(_by_events, fn) if where == "cuda" else partial(_by_wall_clock, fn, wait)
     with alone("time"), _limited(threads) as used:
@@ -138,12 +148,19 @@ def time(
     return Time(tuple(samples), used, where, not reason, reason)
 
 
+def known_threads(threads: int | None) -> int | None:
+    """`threads` if the machine has as many processors: far more of them end the whole process."""
+    if threads is None:
+        return None
+    return number("threads", threads, at_least=1, at_most=os.cpu_count(), whole=True)
+
+
 @contextmanager
 def _limited(threads: int | None) -> Iterator[int]:
     """PyTorch's threads set to `threads` for a while, as they are if None; yields how many."""
     before = torch.get_num_threads()
     if threads is not None:
-        torch.set_num_threads(count("threads", threads))
+        torch.set_num_threads(threads)
     try:
         yield torch.get_num_threads()
     finally:
@@ -189,7 +206,7 @@ def _sample(
         samples += run(calls)
         end = perf_counter()
         each = max(end - start, 1e-9) / calls  # a coarse clock may not move
-        calls = min(block, int((budget - (end - began)) / each))
+        calls = int(min(block, (budget - (end - began)) / each))
     more = None if interrupted is None else _interruptions() - interrupted
     return samples, Load(perf_counter() - began, process_time() - cpu_began, more)
 

@@ -6,7 +6,7 @@ import torch
 
 from course_utils import hardware, units
 from course_utils.arguments import positive
-from course_utils.measure.clock import Time, time
+from course_utils.measure.clock import Live, Time, time
 from course_utils.measure.peak import Peak, best_matmul, peak
 from course_utils.table import Table, table
 
@@ -14,7 +14,7 @@ COPIED = 2**24  # numbers of 4 bytes: 64 MiB, more than most caches hold
 
 
 @dataclass(frozen=True)
-class Bandwidth:
+class Bandwidth(Live):
     """Bytes a second between memory and processor; `kind` is 'promised' or 'measured'."""
 
     value: float
@@ -30,7 +30,7 @@ class Bandwidth:
 
 
 @dataclass(frozen=True)
-class Ridge:
+class Ridge(Live):
     """FLOPs a byte from which on arithmetic is the limit and not memory: peak / bandwidth."""
 
     value: float

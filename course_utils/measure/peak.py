@@ -1,22 +1,23 @@
 """The rate a machine can be held to: the datasheet's promise, or its own best matrix product."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 
 import torch
 
 from course_utils import hardware, units
 from course_utils.arguments import positive
-from course_utils.measure.clock import Time, time
+from course_utils.measure.clock import Live, Time, time
 from course_utils.predict import matmul_flops
 from course_utils.session import session
 
 SIZES = (64, 128, 256, 512, 1024, 2048, 4096, 8192)
 GROWTH = 12  # doubling n costs 8 times the work; the rest is safety
+CLOSE = 0.9  # an undisturbed rate of at least this share of the highest one confirms it
 
 
 @dataclass(frozen=True)
-class Peak:
+class Peak(Live):
     """FLOP/s to compare with; `kind` is 'promised' or 'measured', `size` the best n if measured.
 
     `accumulate` is the format in which products are added up: fp32 in every promise of the table,
@@ -67,21 +68,36 @@ def best_matmul(
     """The fastest square product of random numbers found so far, after `budget` more seconds.
 
     Sizes grow from 64 as far as the budget allows. What this kernel found earlier counts too: a
-    rate that was reached once can be reached. It is a floor, since a better size may exist.
+    rate that was reached once can be reached. It is a floor, since a better size may exist. One
+    from a disturbed timing is trusted as soon as an undisturbed one confirms it: see `_highest`.
     """
     where, name = hardware.device_type(device), hardware.dtype_name(dtype)
-    positive("budget", budget)
+    share = positive("budget", budget) / len(SIZES)
     began, found, cost = perf_counter(), [], 0.0
     for n in SIZES:
         if found and GROWTH * cost > budget - (perf_counter() - began):
             break
         start = perf_counter()
-        found.append((n, _product(n, dtype, where, budget / len(SIZES))))
-        cost = max(0.0, perf_counter() - start - budget / len(SIZES))
-    best = max((_rate(name, n, took) for n, took in found), key=lambda peak: peak.value)
-    known = session.peaks.get((where, name), best)
-    session.peaks[where, name] = max(best, known, key=lambda peak: peak.value)
+        took = _product(n, dtype, where, share)
+        found.append(_rate(name, n, took))
+        cost = max(took.value, perf_counter() - start - share)  # at least one call
+    known = session.peaks.get((where, name))
+    session.peaks[where, name] = _highest([*found, known] if known else found)
     return session.peaks[where, name]
+
+
+def _highest(found: list[Peak]) -> Peak:
+    """The highest rate; trusted if a trusted one is of the same size or almost as high.
+
+    A disturbance makes calls slower, never faster. So a disturbed rate stays when a lower trusted
+    one comes, or products would exceed the peak; it may only be too low, and what the same size
+    reaches undisturbed, or another size almost, shows that it is not.
+    """
+    best = max(found, key=lambda peak: peak.value)
+    near = (p for p in found if p.size == best.size or p.value >= CLOSE * best.value)
+    if best.trusted or not any(p.trusted for p in near):
+        return best
+    return replace(best, trusted=True, reason="")
 
 
 def _product(n: int, dtype: torch.dtype, device: str, budget: float) -> Time:

@@ -7,7 +7,7 @@ import torch
 
 from course_utils import hardware, units
 from course_utils.arguments import count, function, one_of, positive, shape, shown
-from course_utils.measure.clock import Time, time
+from course_utils.measure.clock import Time, known_threads, time
 from course_utils.table import Table, table
 
 SAFETY = 1.5  # the next size is expected to cost this much more than growth alone predicts
@@ -48,7 +48,7 @@ class Sweep:
             for name, prepare in self.series.items():
                 found = None
                 expected = last[name] * growth * SAFETY
-                if expected <= left:
+                if expected < left:
                     found, last[name], spent = self._measure(prepare, size, left / points)
                     left -= spent
                 elif name not in self.stopped:
@@ -63,13 +63,16 @@ class Sweep:
     ) -> tuple[Time, float, float]:
         """The timing, the seconds that such a point costs at least, the seconds spent on it.
 
-        Half of the point's fair share is for repeated calls; the rest covers preparing and the
-        warm-up, and what is left over goes to the larger sizes.
+        Half of the point's fair share is for the calls, the warm-up included; the rest covers
+        preparing, and what is left over goes to the larger sizes. `time` makes one call, whatever
+        it takes, so a point costs at least that; or preparing, if longer. Their sum would foresee
+        too much: inputs grow more slowly than the work.
         """
         start = perf_counter()
-        found = time(prepare(size), budget=share / 2, **self.options)
-        spent = perf_counter() - start
-        return found, max(0.0, spent - share / 2), spent
+        fn = prepare(size)
+        ready = perf_counter() - start
+        found = time(fn, budget=share / 2, **self.options)
+        return found, max(found.value, ready), perf_counter() - start
 
     def points(self, name: str) -> tuple[list[int], list[float]]:
         """Sizes and seconds (fastest call) of the series `name`, as far as it was reached."""
@@ -119,9 +122,10 @@ class Sweep:
 
     def note(self) -> str:
         """One sentence: which series stopped before the last size, and why."""
-        if not self.stopped:
-            return "On this machine every point was reached."
-        return f"On this machine {'; '.join(self.stopped.values())}."
+        reasons = list(self.stopped.values())
+        if sum(map(len, self.times.values())) < len(self):
+            reasons.append("the sweep was not iterated to its end")
+        return f"On this machine {'; '.join(reasons) or 'every point was reached'}."
 
 
 def sweep(
@@ -149,13 +153,13 @@ def sweep(
     function("work", work, "work=lambda n: n**3")
     for size in checked:
         positive(f"work({size})", work(size))
-    options = {"device": hardware.device_type(device), "threads": threads}
-    if threads is not None:
-        count("threads", threads)
+    options = {"device": hardware.device_type(device), "threads": known_threads(threads)}
     return Sweep(series, checked, positive("budget", budget), work, **options)
 
 
 def _why(name: str, size: int, expected: float, left: float) -> str:
     """Why a series stopped, in words."""
-    needs, has = (units.duration(seconds, significant=2) for seconds in (expected, max(left, 0)))
+    if left <= 0:
+        return f"the budget was used up before {name} reached {size:,}"
+    needs, has = (units.duration(seconds, significant=2) for seconds in (expected, left))
     return f"{name} stopped before {size:,}, which would take about {needs} of the {has} left"
