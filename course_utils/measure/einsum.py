@@ -1,6 +1,6 @@
 """Einsums as products of matrices, so that outer products in them are counted too."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import chain, islice
 from math import prod
 from string import ascii_letters
@@ -8,9 +8,7 @@ from string import ascii_letters
 import torch
 
 
-def as_products(
-    equation: str, operands: Sequence[torch.Tensor]
-) -> Callable[[], torch.Tensor] | None:
+def as_products(equation: str, operands: Sequence[torch.Tensor]) -> torch.Tensor | None:
     """The einsum as (batch, rows, inner) @ (batch, inner, columns) for each pair of operands.
 
     Three operands and more go in pairs, in the order that torch takes: from left to right, or the
@@ -22,7 +20,20 @@ def as_products(
     names, out = _spelled_out(equation, operands)
     if len(names) < 2 or not _consistent(names, out, operands):
         return None
-    return lambda: _in_pairs(names, out, operands, _order(equation, operands))
+    return _in_pairs(names, out, operands, _order(equation, operands))
+
+
+def outer(columns: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+    """(..., m, 1) @ (..., 1, n) in the type of the elementwise product, which autocast leaves.
+
+    Without a gradient, as for integers, that product is taken, and the matrices' counted on meta.
+    """
+    dtype = torch.result_type(columns, rows)
+    if not (dtype.is_floating_point or dtype.is_complex):  # a product that few devices know
+        columns.to("meta", dtype) @ rows.to("meta", dtype)
+        return columns * rows
+    with torch._C._DisableAutocast():
+        return columns.to(dtype) @ rows.to(dtype)
 
 
 def _order(equation: str, operands: Sequence[torch.Tensor]) -> list[tuple[int, ...]]:
@@ -53,7 +64,8 @@ def _plain(names: list[str], operands: Sequence[torch.Tensor]) -> list[tuple[str
     def plain(name: str, x: torch.Tensor) -> tuple[str, torch.Tensor]:
         sizes = dict(zip(name, x.shape, strict=True))
         kept = "".join(i for i, n in sizes.items() if n != 1 or i not in wide)
-        return kept, torch.einsum(f"{name}->{kept}", x)
+        diagonal = torch.einsum(f"{name}->{''.join(sizes)}", x)
+        return kept, diagonal.reshape([sizes[i] for i in kept])
 
     return [plain(name, x) for name, x in zip(names, operands, strict=True)]
 
@@ -71,7 +83,8 @@ def _product(left: str, right: str, out: str, a: torch.Tensor, b: torch.Tensor) 
     if not inner and not (rows and columns):
         return torch.einsum(f"{left},{right}->{out}", a, b)
     sizes = dict(zip(left + right, (*a.shape, *b.shape), strict=True))
-    made = _grouped(a, left, batch, rows, inner) @ _grouped(b, right, batch, inner, columns)
+    factors = _grouped(a, left, batch, rows, inner), _grouped(b, right, batch, inner, columns)
+    made = outer(*factors) if factors[0].shape[-1] == 1 else torch.matmul(*factors)
     order = [*batch, *rows, *columns]
     return torch.einsum(f"{''.join(order)}->{out}", made.reshape([sizes[i] for i in order]))
 

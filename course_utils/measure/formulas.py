@@ -13,7 +13,7 @@ from torch.utils.flop_counter import (
     sdpa_flop_count,
 )
 
-from course_utils.measure.einsum import as_products
+from course_utils.measure.einsum import as_products, outer
 
 aten = torch.ops.aten
 
@@ -65,54 +65,117 @@ FORMULAS: dict[object, Callable[..., int]] = {
     aten._scaled_dot_product_attention_math_for_mps: _attention,
 }
 
-# Made of elementwise operations, so that the products in them cannot be told from others.
-UNCOUNTED = {torch.kron, torch.Tensor.kron, torch.linalg.vecdot}
-
-_OUTER = (torch.outer, torch.ger, torch.Tensor.outer, torch.Tensor.ger)
-_DOT = (torch.dot, torch.inner, torch.Tensor.dot, torch.Tensor.inner)
-_MATMUL = (
-    torch.matmul,
-    torch.mv,
-    torch.linalg.matmul,
-    torch.Tensor.matmul,
-    torch.Tensor.mv,
-    torch.Tensor.__matmul__,
-    torch.Tensor.__rmatmul__,
-)
-_NAMES = ("input", "weight", "bias", "other", "vec", "vec2", "mat2", "tensor")  # in their order
+# Their gradients are elementwise multiplications, which are not counted.
+VECTORS = {aten.mv.default, aten.dot.default}
 
 
-def as_matrix_product(
-    func: Callable, args: tuple, named: dict[str, object]
-) -> Callable[[], torch.Tensor] | None:
+def is_hidden(func: Callable, named: dict[str, object]) -> bool:
+    """Whether the call multiplies elementwise, so that its product cannot be told from others."""
+    func = _packet(func)
+    return func in _ELEMENTWISE or (
+        _FORMS.get(func) in (_outer_product, _einsum_product) and not _plain(named)
+    )
+
+
+def as_matrix_product(func: Callable, args: tuple, named: dict[str, object]) -> torch.Tensor | None:
     """The call as a product of matrices if a vector takes part or nothing is summed, else None.
 
     Outer products and the gradient of a matrix-vector product run as elementwise multiplications,
     which no counter can tell from others; as matrix products of the same numbers they are counted.
+    A call that is wrong gives None too: torch explains it.
     """
-    if not set(named) <= set(_NAMES):
+    form = _FORMS.get(_packet(func))
+    if form is None or not _plain(named):
         return None
-    args = (*args, *(named[name] for name in _NAMES if name in named))
-    if func is torch.nn.functional.linear and args[0].dim() == 1:
-        return lambda: func(args[0][None, :], *args[1:])[0]
-    if func is torch.einsum and isinstance(args[0], str):
-        operands = args[1] if isinstance(args[1], (list, tuple)) else args[1:]
-        return as_products(args[0], operands)
-    if len(args) != 2:
-        return None
-    left, right = reversed(args) if func is torch.Tensor.__rmatmul__ else args
-    if func in _OUTER:
-        return lambda: left[:, None] @ right[None, :]
-    if func in _MATMUL or (func in _DOT and left.dim() == right.dim() == 1):
-        return _vector_product(left, right)
-    return None
+    given = [x for x in (*args, *(named.get(name) for name in _NAMES)) if x is not None]
+    if form is not _einsum_product:
+        most = 3 if form is _linear_product else 2
+        if not 2 <= len(given) <= most or not all(isinstance(x, torch.Tensor) for x in given):
+            return None
+    return form(*given)
 
 
-def _vector_product(left: torch.Tensor, right: torch.Tensor) -> Callable[[], torch.Tensor] | None:
-    if left.dim() == right.dim() == 1:
-        return lambda: (left[None, :] @ right[:, None])[0, 0]
-    if left.dim() >= 2 and right.dim() == 1:
-        return lambda: (left @ right[:, None])[..., 0]
-    if left.dim() == 1 and right.dim() >= 2:
-        return lambda: (left[None, :] @ right)[..., 0, :]
-    return None
+def _outer_product(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor | None:
+    if not left.dim() == right.dim() == 1:
+        return None
+    return outer(left[:, None], right[None, :])
+
+
+def _matrix_product(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor | None:
+    if min(left.dim(), right.dim()) != 1 or left.shape[-1] != right.shape[-2:][0]:
+        return None
+    if left.dtype != right.dtype and not _autocast():
+        return None
+    if right.dim() > 1:
+        return (left[None, :] @ right)[..., 0, :]
+    if left.dim() > 1:
+        return (left @ right[:, None])[..., 0]
+    return (left[None, :] @ right[:, None])[0, 0]
+
+
+def _reversed_product(right: torch.Tensor, left: torch.Tensor) -> torch.Tensor | None:
+    return _matrix_product(left, right)
+
+
+def _mv_product(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor | None:
+    """None under autocast too, whose type for the result need not be that of @."""
+    fits = left.dim() == 2 and right.dim() == 1 and not _autocast()
+    return _matrix_product(left, right) if fits else None
+
+
+def _dot_product(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor | None:
+    """None under autocast too, whose type for the result need not be that of @."""
+    fits = left.dim() == right.dim() == 1 and not _autocast()
+    return _matrix_product(left, right) if fits else None
+
+
+def _linear_product(
+    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None
+) -> torch.Tensor | None:
+    if x.dim() != 1 or weight.dim() != 2:
+        return None
+    return torch.nn.functional.linear(x[None, :], weight, bias)[0]
+
+
+def _einsum_product(equation: object, *operands: object) -> torch.Tensor | None:
+    if not isinstance(equation, str):
+        return None
+    listed = len(operands) == 1 and isinstance(operands[0], (list, tuple))
+    return as_products(equation, operands[0] if listed else operands)
+
+
+def _autocast() -> bool:
+    """Whether autocast is on for any device. Needs torch._C._is_any_autocast_enabled."""
+    return torch._C._is_any_autocast_enabled()
+
+
+def _packet(func: Callable) -> object:
+    """The operation that an overload of torch.ops belongs to; any other function as it is."""
+    return getattr(func, "overloadpacket", func)
+
+
+def _plain(named: dict[str, object]) -> bool:
+    """Whether the keywords name operands only: no out=, say, unless it is None."""
+    return all(name in _NAMES or value is None for name, value in named.items())
+
+
+_NAMES = ("input", "weight", "bias", "other", "vec", "vec2", "mat2", "tensor")  # in their order
+_TENSOR = torch.Tensor
+_SAME: dict[Callable, tuple[object, ...]] = {
+    _outer_product: (torch.outer, torch.ger, _TENSOR.outer, _TENSOR.ger, aten.outer, aten.ger),
+    _dot_product: (torch.dot, torch.inner, _TENSOR.dot, _TENSOR.inner, aten.dot, aten.inner),
+    _mv_product: (torch.mv, _TENSOR.mv, aten.mv),
+    _matrix_product: (
+        torch.matmul,
+        torch.linalg.matmul,
+        _TENSOR.matmul,
+        _TENSOR.__matmul__,
+        aten.matmul,
+        aten.linalg_matmul,
+    ),
+    _reversed_product: (_TENSOR.__rmatmul__,),
+    _linear_product: (torch.nn.functional.linear, aten.linear),
+    _einsum_product: (torch.einsum, aten.einsum),
+}
+_FORMS = {func: form for form, functions in _SAME.items() for func in functions}
+_ELEMENTWISE = {torch.kron, _TENSOR.kron, torch.linalg.vecdot, aten.kron, aten.linalg_vecdot}
