@@ -233,6 +233,11 @@ A = torch.randn(4, 4)
         (lambda: torch.randn(3), []),
         (lambda: A.clone().normal_().uniform_().bernoulli_(), []),
         (lambda: A.sum().item(), [("sum", HIGH, 1)]),
+        (lambda: A.to_sparse().sin(), [("sin", HIGH, 1)]),
+        (lambda: A.to_sparse().coalesce().to_dense(), []),
+        (lambda: A.to_mkldnn().to_dense(), []),
+        (lambda: F.linear(torch.nested.nested_tensor([A, A[:2]], layout=torch.jagged), A),
+         [("mm", HIGH, 1)]),
         (lambda: None, []),
     ],
 )  # fmt: skip

@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from course_utils.arguments import function, one_of
 from course_utils.measure.flops import _in_backward
 from course_utils.measure.guard import alone
-from course_utils.measure.watch import QUERIES, tensors
+from course_utils.measure.watch import QUERIES, is_wrapper, tensors
 from course_utils.table import Table, table
 
 CAST = "cast"
@@ -25,6 +25,8 @@ _MOVES = {
     _aten.empty_like, _aten.zeros_like, _aten.ones_like, _aten.full_like, _aten.new_empty,
     _aten.new_empty_strided, _aten.new_zeros, _aten.new_ones, _aten.new_full,
     _aten.select_backward, _aten.slice_backward, _aten.bernoulli_, _aten.normal_, _aten.uniform_,
+    _aten._to_sparse, _aten._to_sparse_csr, _aten._to_sparse_csc, _aten._to_dense, _aten._coalesce,
+    _aten._sparse_coo_tensor_with_dims_and_tensors, _aten.to_mkldnn,
 }  # fmt: skip
 # How the table calls what torch calls differently forward, backward, in place or by device.
 _TIDY = (
@@ -97,9 +99,11 @@ class _Watcher(TorchDispatchMode):
         self.seen: Counter[tuple[str, str, tuple[str, ...]]] = Counter()
 
     def __torch_dispatch__(
-        self, func: Callable, types: object, args: tuple = (), kwargs: dict | None = None
+        self, func: Callable, types: tuple = (), args: tuple = (), kwargs: dict | None = None
     ) -> object:
         kwargs = kwargs or {}
+        if any(map(is_wrapper, types)):
+            return NotImplemented  # it calls operations on what it wraps: watch those
         if func not in QUERIES:
             with self:  # an operation made of others: list those
                 parts = func.decompose(*args, **kwargs)

@@ -1,11 +1,13 @@
 """Bytes that a training step holds, by what they are for, counted storage by storage.
 
 Storages are counted, not tensors: views share one, and a scalar may keep a large one alive. The
-count is exact on the processor and for fake and meta tensors. On CUDA the peak is the allocator's
-(blocks of 512 bytes, workspaces), and what it holds beyond the storages counts as temporaries.
+count is exact on the processor and for fake and meta tensors. On CUDA the peak is what the step's
+storages held at its start and by how much the allocator's peak lies above that moment (blocks of
+512 bytes, workspaces); what no storage explains counts as temporaries at the peak.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 
 import torch
@@ -21,9 +23,10 @@ from course_utils.table import Table, table
 class Memory:
     """Bytes at the moment of the peak; the categories add up to it.
 
-    `inputs` are tensors that existed before and are neither of the others, `activations` what
-    autograd keeps for the backward pass. `largest` has each category's own maximum, `timeline` one
-    event for every change.
+    `gradients` are what the parameters hold as `.grad` (torch.autograd.grad's results are
+    temporaries as long as nobody puts them there), `activations` what autograd keeps for the
+    backward pass, `inputs` what existed before and is none of the others. `largest` has each
+    category's own maximum, `timeline` one event for every change.
     """
 
     parameters: int
@@ -32,7 +35,7 @@ class Memory:
     activations: int
     inputs: int
     temporaries: int
-    largest: dict[str, int] = field(default_factory=dict)
+    largest: dict[str, int] = field(default_factory=dict, hash=False)
     timeline: tuple[Event, ...] = ()
     unit: str = "B"
 
@@ -71,41 +74,60 @@ def memory(step: Callable[[], object], *, warm_steps: int = 1) -> Memory:
 
     `step` is one training step: forward, backward, optimizer. It runs `warm_steps` times before
     the measured one, since an optimizer's state exists only after its first step and is held
-    during the second one's forward pass. Parameters are recognised as nn.Parameter or as leaves
-    that require gradients, when an operation reads them. An error that `step` raises reaches the
-    caller unchanged.
+    during the second one's forward pass; what those steps made and left is there from the start.
+    Parameters are recognised as nn.Parameter or as leaves that require gradients, when an operation
+    reads them, and as what an optimizer steps. Work in other threads is not seen.
+
+    An error that `step` raises reaches the caller unchanged. Raises NotImplementedError for what
+    cannot be watched: torch.func's gradients, and tensors that show no storage (layout mkldnn).
     """
     function("step", step, "memory(lambda: train_one_batch())")
     warm = count("warm_steps", warm_steps, at_least=0)
-    with alone("memory"):
-        tracker = StorageTracker()
+    with alone("memory"), closing(StorageTracker()) as tracker, _torch_func_explained():
         for _ in range(warm):
             with tracker.learning():
                 step()
-        with tracker.measuring(), _cuda_peak() as cuda:
+        with tracker.measuring(), _cuda_growth() as cuda:
             step()
-    return _report(tracker, cuda)
+    return _report(tracker, cuda.growth if tracker.device == "cuda" else 0)
 
 
-class _cuda_peak:
-    """The allocator's peak above what it held before, where there is CUDA."""
+@contextmanager
+def _torch_func_explained() -> Iterator[None]:
+    try:
+        yield
+    except RuntimeError as error:
+        if "torch.func" not in str(error) or "saved tensor hooks" not in str(error):
+            raise
+        raise NotImplementedError(
+            "measure.memory cannot watch torch.func's grad, vjp, jacrev and hessian, which refuse "
+            "the hooks that tell what autograd saves: compute the gradient with backward() or "
+            "torch.autograd.grad in the step that you measure"
+        ) from error
 
-    extra: int | None = None
 
-    def __enter__(self) -> "_cuda_peak":
+class _cuda_growth:
+    """By how many bytes the allocator's peak lies above what it held before, if there is CUDA."""
+
+    growth = 0
+
+    def __enter__(self) -> "_cuda_growth":
         if torch.cuda.is_available():
             torch.cuda.synchronize()
             torch.cuda.reset_peak_memory_stats()
+            self.before = torch.cuda.memory_allocated()
         return self
 
     def __exit__(self, *_: object) -> None:
         if torch.cuda.is_available():
             torch.cuda.synchronize()
-            self.extra = torch.cuda.max_memory_allocated()
+            self.growth = torch.cuda.max_memory_allocated() - self.before
 
 
-def _report(tracker: StorageTracker, cuda: _cuda_peak) -> Memory:
-    parts = tracker.at_peak()
-    if cuda.extra is not None and tracker.device == "cuda":
-        parts["temporaries"] += max(0, cuda.extra - sum(parts.values()))
-    return Memory(**parts, largest=tracker.largest(), timeline=tuple(tracker.events))
+def _report(tracker: StorageTracker, growth: int) -> Memory:
+    """The first moment when most was held, and there what the allocator's `growth` adds."""
+    events = tracker.events
+    peak = max(events, key=lambda event: event.total).parts
+    peak["temporaries"] += max(0, events[0].total + growth - sum(peak.values()))
+    largest = {name: max(event.parts[name] for event in events) for name in CATEGORIES}
+    return Memory(**peak, largest=largest, timeline=tuple(events))

@@ -4,9 +4,8 @@ import weakref
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from operator import attrgetter
 
 import torch
 from torch.autograd.graph import saved_tensors_hooks
@@ -17,7 +16,7 @@ from torch.optim.optimizer import (
 )
 
 from course_utils.measure.flops import _in_backward
-from course_utils.measure.watch import Watch, tensors
+from course_utils.measure.watch import Saved, Watch, parts, resizes, stored
 
 CATEGORIES = ("parameters", "gradients", "optimizer", "activations", "inputs", "temporaries")
 
@@ -27,7 +26,7 @@ class Event:
     """Bytes by category after one change, and the phase it happened in."""
 
     phase: str
-    parts: dict[str, int]
+    parts: dict[str, int] = field(hash=False)
 
     @property
     def total(self) -> int:
@@ -37,12 +36,16 @@ class Event:
 
 @dataclass
 class _Storage:
-    """One storage: how often autograd saved it, and since which event it is called what it is."""
+    """One storage: how often autograd saved it, and since which event it is called what it is.
+
+    `left` is what an earlier step made and left, until the measured one reads it.
+    """
 
     nbytes: int
     category: str = ""
     saved: int = 0
     since: int = 0
+    left: bool = False
 
     @property
     def shown(self) -> str:
@@ -68,73 +71,67 @@ class StorageTracker:
 
     @contextmanager
     def learning(self) -> Iterator[None]:
-        """Run a warm-up step and note its parameters and optimizers."""
-        with self._watching():
+        """Watch a step, and note its parameters and optimizers."""
+        with ExitStack() as self._stack:
+            self._stack.callback(register_optimizer_step_pre_hook(self._before_optimizer).remove)
+            self._stack.callback(register_optimizer_step_post_hook(self._after_optimizer).remove)
+            self._follow(*self._parameters.values())
+            self._stack.enter_context(saved_tensors_hooks(self._save, Saved.unpack))
+            self._stack.enter_context(resizes(self._entry))
+            self._stack.enter_context(Watch(self.read, self.made))
             yield
 
     @contextmanager
     def measuring(self) -> Iterator[None]:
-        """Count from what is known to exist already."""
-        self._phase, self._counting = "forward", True
-        with self._watching():
-            for parameter in list(self._parameters.values()):
-                self._adopt(parameter, "parameters", earlier=True)
-                self._adopt_gradient(parameter)
-                self.events.clear()  # all of it was there from the first moment on
-            for optimizer in list(self._optimizers.values()):
-                self._adopt_state(optimizer)
-            self._note()
-            del self.events[:-1]
+        """Watch a step too, and count from what is known to exist already."""
+        self._inherit()
+        self._phase, self._optimizing, self._counting = "forward", False, True
+        self._note()
+        with self.learning():
             yield
+            self._enrol(*self._parameters.values())
 
-    def at_peak(self) -> dict[str, int]:
-        """Bytes by category at the first moment when most were held."""
-        return dict(max(self.events, key=lambda event: event.total).parts)
-
-    def largest(self) -> dict[str, int]:
-        """Each category's own maximum."""
-        return {name: max(event.parts[name] for event in self.events) for name in CATEGORIES}
-
-    @contextmanager
-    def _watching(self) -> Iterator[None]:
-        with ExitStack() as self._stack:
-            self._stack.callback(self._forget)
-            self._stack.callback(register_optimizer_step_pre_hook(self._before_optimizer).remove)
-            self._stack.callback(register_optimizer_step_post_hook(self._after_optimizer).remove)
-            for parameter in list(self._parameters.values()):
-                self._follow(parameter)
-            self._stack.enter_context(
-                saved_tensors_hooks(partial(_Saved, self), attrgetter("tensor"))
-            )
-            self._stack.enter_context(Watch(self.read, self.made))
-            yield
-
-    def _follow(self, parameter: torch.Tensor) -> None:
-        """Hear when the gradient of `parameter` is ready, as long as the step runs."""
-        if parameter.requires_grad:
-            handle = parameter.register_post_accumulate_grad_hook(self._after_gradient)
-            self._stack.callback(handle.remove)
-
-    def _forget(self) -> None:
+    def close(self) -> None:
         """Let go of all storages, so that none keeps this tracker and its parameters alive."""
+        self._counting = False
         for finalizer in self._finalizers:
             finalizer.detach()
         for books in (self._finalizers, self._known, self._awaited):
             books.clear()
 
+    def _follow(self, *parameters: torch.Tensor) -> None:
+        """Hear when the gradients of `parameters` are ready, as long as the step runs."""
+        for parameter in parameters:
+            if parameter.requires_grad:
+                handle = parameter.register_post_accumulate_grad_hook(self._after_gradient)
+                self._stack.callback(handle.remove)
+
+    def _inherit(self) -> None:
+        """Begin with what the warm-up steps left; what they only read may be of no use any more."""
+        for key, entry in list(self._known.items()):
+            if entry.shown == "inputs":
+                del self._known[key]
+            elif entry.category == "temporaries":
+                entry.category, entry.left = "inputs", True
+        self._enrol(*self._parameters.values())
+        self._adopt_state(*self._optimizers.values())
+        for entry in self._known.values():
+            self.held[entry.shown] += entry.nbytes
+
     # What the watcher and the hooks report
 
     def read(self, tensor: torch.Tensor) -> None:
         """An operation reads `tensor`: if it is unknown, it existed before."""
-        known, named = self._find(tensor) is not None, isinstance(tensor, torch.nn.Parameter)
-        leaf = named or (not known and tensor.is_leaf and tensor.requires_grad)
-        if leaf and id(tensor) not in self._parameters:
-            self._parameters[id(tensor)] = tensor
-            self._follow(tensor)
-            self._relabel(tensor, "parameters", earlier=True)
-            self._adopt_gradient(tensor)
-        elif not known:
+        entry = self._find(tensor)
+        leaf = tensor.is_leaf and tensor.requires_grad
+        if leaf and entry is not None and not entry.left:
+            leaf = id(tensor) in self._parameters
+        if leaf or isinstance(tensor, torch.nn.Parameter):
+            self._enrol(tensor)
+        elif entry is None:
             self._adopt(tensor, "inputs", earlier=True)
+        else:
+            entry.left = False
 
     def made(self, tensor: torch.Tensor) -> None:
         """An operation returned `tensor`: its storage is new or known.
@@ -152,36 +149,52 @@ class StorageTracker:
         self._phase = "optimizer"  # a fused step may make no tensor that would tell
         self._change({})
         self._optimizers[id(optimizer)] = optimizer
+        self._enrol(*(one for group in optimizer.param_groups for one in group["params"]))
 
     def _after_optimizer(self, optimizer: Optimizer, *_: object) -> None:
         self._adopt_state(optimizer)
         self._optimizing = False
 
     def _after_gradient(self, parameter: torch.Tensor) -> None:
-        for gradient in tensors(parameter.grad):
+        for gradient in parts(parameter.grad):
             self._relabel(gradient, "gradients")
 
-    def _adopt_gradient(self, parameter: torch.Tensor) -> None:
-        for gradient in tensors(parameter.grad):
-            self._adopt(gradient, "gradients", earlier=True)
+    def _enrol(self, *parameters: torch.Tensor) -> None:
+        """Enter parameters and gradients as such; another `.data` or `.grad` may be assigned."""
+        for parameter in parameters:
+            if id(parameter) not in self._parameters:
+                self._parameters[id(parameter)] = parameter
+                self._follow(parameter)
+            for part in parts(parameter):
+                self._relabel(part, "parameters", earlier=True)
+            for gradient in parts(parameter.grad):
+                self._relabel(gradient, "gradients", earlier=True)
 
-    def _adopt_state(self, optimizer: Optimizer) -> None:
-        for value in tensors([dict(state) for state in optimizer.state.values()]):
+    def _adopt_state(self, *optimizers: Optimizer) -> None:
+        states = [dict(state) for one in optimizers for state in one.state.values()]
+        for value in stored(states):
             self._relabel(value, "optimizer", earlier=True)
 
     # The books
 
     def _find(self, tensor: torch.Tensor) -> _Storage | None:
-        return self._known.get(id(tensor.untyped_storage()))
+        return self._entry(tensor.untyped_storage())
+
+    def _entry(self, storage: torch.UntypedStorage) -> _Storage | None:
+        """What is known of `storage`, at its present size."""
+        entry = self._known.get(id(storage))
+        if entry is not None and entry.nbytes != storage.nbytes():
+            grown, entry.nbytes = storage.nbytes() - entry.nbytes, storage.nbytes()
+            entry.since = len(self.events)  # it is no longer what it was
+            self._change({entry.shown: grown})
+        return entry
 
     def _adopt(self, tensor: torch.Tensor, category: str, *, earlier: bool = False) -> None:
         """Enter a storage. What existed `earlier` was there at every moment counted so far."""
         storage = tensor.untyped_storage()
         key = id(storage)
-        if key in self._known:
-            return
-        entry = self._known[key] = self._awaited.pop(key, None) or _Storage(storage.nbytes())
-        entry.category = category
+        entry = self._known[key] = self._awaited.pop(key, None) or _Storage(0)
+        entry.nbytes, entry.category = storage.nbytes(), category
         self._finalizers.append(weakref.finalize(storage, self._gone, key, entry))
         if earlier:
             for event in self.events:
@@ -190,7 +203,8 @@ class StorageTracker:
         self._change({entry.shown: entry.nbytes})
 
     def _gone(self, key: int, entry: _Storage) -> None:
-        if self._known.pop(key, None) is entry:
+        if self._known.get(key) is entry:
+            del self._known[key]
             self._change({entry.shown: -entry.nbytes})
 
     def _relabel(self, tensor: torch.Tensor, category: str, *, earlier: bool = False) -> None:
@@ -204,22 +218,24 @@ class StorageTracker:
             event.parts[entry.shown] += entry.nbytes
         return self._move(entry, before)
 
-    def save(self, tensor: torch.Tensor) -> _Storage:
+    def _save(self, tensor: torch.Tensor) -> Saved:
         """Autograd keeps `tensor` for the backward pass."""
-        storage = tensor.untyped_storage()
-        entry = self._known.get(id(storage)) or self._awaited.get(id(storage))
-        if entry is None:
-            entry = self._awaited[id(storage)] = _Storage(storage.nbytes())
-        self.keep(entry, 1)
-        return entry
+        entries = [self._expected(part.untyped_storage()) for part in parts(tensor)]
+        self._keep(entries, 1)
+        return Saved(tensor, partial(self._keep, entries, -1))
 
-    def keep(self, entry: _Storage, times: int) -> None:
-        """Autograd keeps a storage once more, or once less."""
-        before = entry.shown
-        entry.saved += times
-        if before != entry.shown:
-            entry.since = len(self.events)
-        self._move(entry, before)
+    def _expected(self, storage: torch.UntypedStorage) -> _Storage:
+        known = self._entry(storage)
+        return known or self._awaited.setdefault(id(storage), _Storage(storage.nbytes()))
+
+    def _keep(self, entries: list[_Storage], times: int) -> None:
+        """Autograd keeps storages once more, or once less."""
+        for entry in entries:
+            before = entry.shown
+            entry.saved += times
+            if before != entry.shown:
+                entry.since = len(self.events)
+            self._move(entry, before)
 
     def _move(self, entry: _Storage, before: str) -> None:
         if before != entry.shown:
@@ -232,15 +248,3 @@ class StorageTracker:
 
     def _note(self) -> None:
         self.events.append(Event(self._phase, {name: self.held[name] for name in CATEGORIES}))
-
-
-class _Saved:
-    """What autograd holds instead of a saved tensor; tells when it lets go."""
-
-    def __init__(self, tracker: StorageTracker, tensor: torch.Tensor) -> None:
-        self.tracker, self.tensor = tracker, tensor
-        self.entry = tracker.save(tensor) if tensor.layout is torch.strided else None
-
-    def __del__(self) -> None:
-        if self.entry is not None:
-            self.tracker.keep(self.entry, -1)

@@ -1,6 +1,7 @@
-"""Reports the tensors that operations read and return."""
+"""Reports what a step does with tensors: operations read and return them, autograd saves them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -27,9 +28,21 @@ QUERIES = {
 
 _FRESH = torch.ops.aten.lift_fresh.default  # reads what torch.tensor(...) made just now
 
+# What a tensor consists of that is not one block of numbers.
+_PARTS = {
+    torch.sparse_coo: ("_indices", "_values"),
+    torch.sparse_csr: ("crow_indices", "col_indices", "values"),
+    torch.sparse_bsr: ("crow_indices", "col_indices", "values"),
+    torch.sparse_csc: ("ccol_indices", "row_indices", "values"),
+    torch.sparse_bsc: ("ccol_indices", "row_indices", "values"),
+}
+
 
 class Watch(TorchDispatchMode):
-    """Calls `read` for each tensor an operation gets, `made` for each that it returns."""
+    """Calls `read` for each tensor an operation gets, `made` for each that it returns.
+
+    Both get tensors with a storage of their own, the parts of a sparse tensor one by one.
+    """
 
     def __init__(
         self, read: Callable[[torch.Tensor], None], made: Callable[[torch.Tensor], None]
@@ -38,19 +51,100 @@ class Watch(TorchDispatchMode):
         self.read, self.made = read, made
 
     def __torch_dispatch__(
-        self, func: Callable, types: object, args: tuple = (), kwargs: dict | None = None
+        self, func: Callable, types: tuple = (), args: tuple = (), kwargs: dict | None = None
     ) -> object:
         if func in QUERIES:
             return func(*args, **(kwargs or {}))
-        for tensor in tensors((args, kwargs)) if func is not _FRESH else ():
+        if any(map(is_wrapper, types)):
+            return NotImplemented  # it calls operations on what it wraps: watch those
+        for tensor in stored((args, kwargs)) if func is not _FRESH else ():
             self.read(tensor)
         out = func(*args, **(kwargs or {}))
-        for tensor in tensors(out):
+        for tensor in stored(out):
             self.made(tensor)
         return out
 
 
+class Saved:
+    """What autograd holds instead of a saved tensor; calls `release` when autograd lets go."""
+
+    def __init__(self, tensor: torch.Tensor, release: Callable[[], None]) -> None:
+        self.tensor = tensor.detach() if _saved_by_its_maker(tensor) else tensor
+        self.version, self.release = tensor._version, release
+
+    def unpack(self) -> torch.Tensor:
+        """The tensor; torch's error if it was changed, for which torch does not look here."""
+        if self.tensor._version != self.version:
+            raise RuntimeError(
+                "one of the variables needed for gradient computation has been modified by an "
+                f"inplace operation: [{self.tensor.type()} {list(self.tensor.shape)}] is at "
+                f"version {self.tensor._version}; expected version {self.version} instead. Hint: "
+                "enable anomaly detection to find the operation that failed to compute its "
+                "gradient, with torch.autograd.set_detect_anomaly(True, check_nan=False)."
+            )
+        return self.tensor
+
+    def __del__(self) -> None:
+        self.release()
+
+
+def _saved_by_its_maker(tensor: torch.Tensor) -> bool:
+    """Whether `tensor` is the result of the newest node of the graph, the one that saves it now.
+
+    It holds that node; would the node hold it too, neither were ever freed. Needs the private
+    torch._C._autograd._get_sequence_nr and Node._sequence_nr.
+    """
+    maker = tensor.grad_fn
+    return maker is not None and maker._sequence_nr() + 1 == torch._C._autograd._get_sequence_nr()
+
+
+@contextmanager
+def resizes(tell: Callable[[torch.UntypedStorage], object]) -> Iterator[None]:
+    """Call `tell` for each storage that is resized by hand, which is no operation.
+
+    Needs torch._C.StorageBase, whose method torch.UntypedStorage inherits.
+    """
+
+    def resize_(storage: torch.UntypedStorage, size: int) -> torch.UntypedStorage:
+        torch._C.StorageBase.resize_(storage, size)
+        tell(storage)
+        return storage
+
+    torch.UntypedStorage.resize_ = resize_
+    try:
+        yield
+    finally:
+        del torch.UntypedStorage.resize_
+
+
 def tensors(tree: object) -> list[torch.Tensor]:
-    """Those in `tree` that have a storage; the parts of a sparse one are tensors of their own."""
-    leaves = (leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor))
-    return [leaf for leaf in leaves if leaf.layout is torch.strided]
+    """The tensors in `tree`."""
+    return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
+
+
+def stored(tree: object) -> list[torch.Tensor]:
+    """The tensors with a storage of their own that those in `tree` consist of."""
+    return [
+        part for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor) for part in parts(leaf)
+    ]
+
+
+def parts(tensor: torch.Tensor | None) -> list[torch.Tensor]:
+    """The tensors with a storage of their own that `tensor` consists of, itself if it has one."""
+    if tensor is None:
+        return []
+    if is_wrapper(type(tensor)):
+        return stored([getattr(tensor, name) for name in tensor.__tensor_flatten__()[0]])
+    if tensor.layout is torch.strided:
+        return [tensor]
+    if tensor.layout in _PARTS:
+        return [getattr(tensor, name)() for name in _PARTS[tensor.layout]]
+    raise NotImplementedError(
+        f"measure.memory cannot weigh a tensor of layout {tensor.layout}, since torch does not "
+        "show its storage: keep to dense and sparse tensors in the step that you measure"
+    )
+
+
+def is_wrapper(kind: type) -> bool:
+    """Whether tensors of this type wrap others, as jagged ones do."""
+    return hasattr(kind, "__tensor_flatten__")
