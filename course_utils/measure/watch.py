@@ -73,7 +73,10 @@ class Saved:
         self.version, self.release = tensor._version, release
 
     def unpack(self) -> torch.Tensor:
-        """The tensor; torch's error if it was changed, for which torch does not look here."""
+        """The tensor, or torch's error if it was changed: with hooks, torch does not check.
+
+        Its message is torch's but for the operation that made the tensor, which no hook is told.
+        """
         if self.tensor._version != self.version:
             raise RuntimeError(
                 "one of the variables needed for gradient computation has been modified by an "
