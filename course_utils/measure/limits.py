@@ -57,13 +57,13 @@ class Limits:
 
     @property
     def trusted(self) -> bool:
-        """Whether bandwidth and overhead are to be trusted; a measured peak is only a floor."""
-        return self.bandwidth.trusted and self.overhead.trusted
+        """Whether the bandwidth is; peak and overhead are floors, and disturbed little."""
+        return self.bandwidth.trusted
 
     @property
     def reason(self) -> str:
         """Why not, or ''."""
-        return self.bandwidth.reason or self.overhead.reason
+        return self.bandwidth.reason
 
     @property
     def ridge(self) -> Ridge:
@@ -136,6 +136,9 @@ def measured_bandwidth(
     """Memory bandwidth as a copy of 64 MiB within this machine's memory reaches it."""
     where = hardware.device_type(device)
     source, target = torch.zeros(2, COPIED, device=where)
-    took = time(lambda: target.copy_(source), budget=budget, device=where)
+    for _ in range(2):  # a few lucky copies among the first make them differ: try once more
+        took = time(lambda: target.copy_(source), budget=budget / 2, device=where)
+        if took.trusted:
+            break
     rate = 2 * target.nbytes / took.value
     return Bandwidth(rate, "measured", "measured by a copy", took.trusted, took.reason)
