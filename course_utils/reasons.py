@@ -7,8 +7,8 @@ BELOW = 0.9  # under this share of a bound, the bound did not hold
 CLOSE = 1.5  # within this factor of a bound, the bound explains the time
 PERHAPS = {  # why a time may lie far above each bound
     "arithmetic": "Perhaps it is too small, or of too odd a shape, to keep every unit busy.",
-    "memory": "Perhaps it passes over memory more than once, leaves cores idle, or the copy that "
-    "gave the bandwidth met a luckier moment.",
+    "memory": "Perhaps it passes over memory more than once, leaves cores idle, or lies in slower "
+    "memory than the copy that gave the bandwidth.",
     "the start": "Perhaps it starts several operations.",
 }
 IMITATED = 4.0  # fp32's peak over a narrower format's: above this no units for it can be at work
@@ -82,8 +82,8 @@ def _words(bound: str, bounds: dict[str, float]) -> str:
 def _below(arithmetic: float, memory: float, kind: str) -> str:
     if memory > arithmetic:
         return (
-            "It is faster than a copy's bandwidth allows: a cache holds its data, or reading alone "
-            "is faster than copying."
+            "It is faster than a copy's bandwidth allows: a cache holds its data, reading alone is "
+            "faster than copying, or the copy lay in slower memory."
         )
     if kind == "promised":
         return "It is faster than the datasheet promises: are its FLOPs and its time right?"
