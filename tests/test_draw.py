@@ -145,7 +145,8 @@ def test_curves_without_points_still_draw():
     assert picture.png.startswith(b"\x89PNG")
 
 
-def test_live_shows_one_figure_whose_words_never_change(monkeypatch):
+@pytest.mark.parametrize("log", [True, False])
+def test_live_shows_one_figure_whose_words_never_change(monkeypatch, log):
     shown = []
 
     class Handle:
@@ -154,7 +155,8 @@ def test_live_shows_one_figure_whose_words_never_change(monkeypatch):
     module = import_module("course_utils.draw.curves")
     monkeypatch.setattr(module, "display", lambda first, **_: shown.append(first) or Handle)
     sweep = measure.sweep({"a": lambda n: lambda: sum(range(n))}, [10, 100], budget=0.2)
-    draw.live(sweep, x="n", y="time", unit="s", title="t")
+    draw.live(sweep, x="n", y="time", unit="s", title="t", log=log)
+    assert shown[-1].figure.axes[0].get_yscale() == ("log" if log else "linear")
     assert len(shown) == 3 and len({picture.text for picture in shown}) == 1
     assert [len(p.figure.axes[0].lines[0].get_ydata()) for p in shown] == [0, 1, 2]
 

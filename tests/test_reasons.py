@@ -131,6 +131,7 @@ def test_products_beyond_the_promise_ran_as_tf32(monkeypatch, peak, seconds, als
     given = {"flops": 1.5e14, "nbytes": 1e9, "limits": fp32_on_cuda(peak)}
     monkeypatch.setattr(hardware, "runs_as_tf32", lambda: True)
     assert TF32 in reason(seconds, **given) and also in reason(seconds, **given)
+    assert "datasheet" not in reason(seconds, **given)  # TF32 is why it is faster
     assert "TF32" not in reason(7.4, **given)  # fp32 can do that, nearly
     for other in (LIMITS, narrow()):  # on a processor the setting means nothing
         assert not other.tf32 and "TF32" not in reason(1e-9, **{**given, "limits": other})
