@@ -232,14 +232,12 @@ def test_a_promise_is_used_only_for_the_right_dtype(monkeypatch):
 
 
 def test_a_product_is_held_to_its_peak():
+    """Searched before and after, so that a program beside it cannot slow the search alone."""
+    best_matmul("cpu", budget=1.0)
     x, w = torch.randn(2, 256, 256)
-
-    def share():
-        peak = best_matmul("cpu", budget=1.0)
-        took = measure.time(lambda: x @ w, budget=0.2, device="cpu")
-        return matmul_flops(256, 256, 256) / took.minimum / peak.value
-
-    assert any(share() < 1.3 for _ in range(5))  # a busy machine may hide the peak for a while
+    took = measure.time(lambda: x @ w, budget=0.2, device="cpu")
+    peak = best_matmul("cpu", budget=1.0)
+    assert matmul_flops(256, 256, 256) / took.minimum / peak.value < 1.3
 
 
 def numbers(n):

@@ -169,7 +169,7 @@ def test_peaks_of_random_shapes_are_within_some_percent():
             found = measure.memory(step).peak
         expected = predict.transformer_memory(shape, batch, tokens, form=form).peak
         off.append(abs(found / expected - 1))
-    assert max(off) < 0.08 and sum(x < 0.005 for x in off) >= 30
+    assert max(off) < 0.08 and sum(x < 0.005 for x in off) >= 32
 
 
 def test_the_kv_cache_holds_every_key_and_value():

@@ -135,7 +135,7 @@ def measured_bandwidth(
 ) -> Bandwidth:
     """Memory bandwidth as copies of 64 MiB within this machine's memory reach it.
 
-    It depends on where the system puts the memory: seen on one machine 34 to 63 GB/s, each time the
+    It depends on where the system puts the memory: seen on one machine 34 to 71 GB/s, each time the
     same for all work on the same tensors. So two pairs of tensors are tried, and the slower counts,
     unless it is not to be trusted.
     """
