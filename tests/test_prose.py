@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.checkpoint import checkpoint
 
-from course_utils import hardware, predict
+from course_utils import hardware, measure, predict
 from course_utils.train.models import Bigram
 
 
@@ -67,6 +68,26 @@ def test_chapter_05_backward_starts_three_times_as_many_operations():
     with Operations() as backward:
         loss.backward()
     assert backward.seen / forward.seen == pytest.approx(3, abs=0.5)
+
+
+def peak_of(blocks, rows, again):
+    """Bytes at the peak of a step through the same block, with its results kept or recomputed."""
+    block = torch.nn.Sequential(*(torch.nn.Linear(64, 64, bias=False) for _ in range(8)))
+    block.append(torch.nn.ReLU())
+    data = torch.randn(rows, 64, requires_grad=True)
+
+    def step():
+        h = data
+        for _ in range(blocks):
+            h = checkpoint(block, h, use_reentrant=False) if again else block(h)
+        h.sum().backward()
+
+    return measure.memory(step).peak
+
+
+def test_chapter_05_checkpointing_halves_the_peak_of_four_blocks_and_of_one_saves_nothing():
+    assert (peak_of(4, 512, False), peak_of(4, 512, True)) == (4_997_128, 2_359_304)
+    assert peak_of(1, 512, True) >= peak_of(1, 512, False)
 
 
 def test_chapter_05_an_untied_embedding():
