@@ -1,21 +1,19 @@
 """Helpers of the course: predict a cost, measure it on this machine, compare, draw."""
 
-from course_utils import hardware, measure, predict, reasons, units
+from course_utils import formats, hardware, measure, predict, units
 from course_utils.compare import compare
-from course_utils.trap import trap
-
-hardware.limit_threads()  # a container may allow fewer cores than PyTorch sees
+from course_utils.errors import trap
 
 __all__ = [
     "check",
     "compare",
     "draw",
     "explore",
+    "formats",
     "hardware",
+    "live",
     "measure",
     "predict",
-    "reasons",
-    "record",
     "trap",
     "units",
 ]
@@ -23,7 +21,7 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     """Import these on first use: they bring matplotlib, ipywidgets or the exercises."""
-    if name in ("check", "draw", "explore", "record"):
+    if name in ("check", "draw", "explore", "live"):
         from importlib import import_module
 
         return import_module(f"course_utils.{name}")

@@ -9,11 +9,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from course_utils import floats
-from course_utils.blocks import KINDS, bytes_per_element, round_blocks
+from course_utils import formats
+from course_utils.formats.blocks import KINDS, bytes_per_element, round_blocks
 
 E2M1 = [0, 0.5, 1, 1.5, 2, 3, 4, 6]  # at an even place the last bit is 0
-E4M3 = [floats.decode(pattern, "float8_e4m3fn") for pattern in range(0x7F)]
+E4M3 = [formats.decode(pattern, "float8_e4m3fn") for pattern in range(0x7F)]
 MX = {"MXFP8": (E4M3, 8), "MXFP4": (E2M1, 2)}
 SIZES = {"MXFP8": 32, "MXFP4": 32, "NVFP4": 16}
 kinds, quick = st.sampled_from(sorted(SIZES)), settings(max_examples=60)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from einops import rearrange
 
-from course_utils import check, floats, hardware
+from course_utils import check, formats, hardware
 from course_utils.check import exercise as machinery
 from course_utils.session import session
 from tests import answers_training
@@ -151,7 +151,7 @@ CASES = {
          (dict.fromkeys(check.ex02.SITUATIONS, [1]), "needs one of")],
     ),
     "02.4": (
-        [fp16, lambda bits: floats.decode(int(bits, 2), "float16")],
+        [fp16, lambda bits: formats.decode(int(bits, 2), "float16")],
         [(lambda bits: fp16(bits) if bits[1:6] != "00000" else 0.0, "subnormal"),
          (lambda bits: fp16(bits) if bits[1:6] != "11111" else 65536.0, "infinities"),
          (lambda bits: abs(fp16(bits)), "normal numbers"), (lambda bits: None, "a number"),
@@ -284,7 +284,8 @@ def fresh_session(monkeypatch):
 
 
 def test_every_exercise_has_its_cases():
-    every = {v.id for v in vars(check).values() if isinstance(v, check.Exercise)}
+    named = [getattr(check, name) for name in dir(check)]
+    every = {value.id for value in named if isinstance(value, check.Exercise)}
     assert every == set(CASES)
     assert all(len(wrong) >= 2 for _, wrong in CASES.values())
 

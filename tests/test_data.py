@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
 from course_utils.train import Batches, data, open_tokens, text_tokens, write_tokens
-from course_utils.train.workers import Noise, own_stream
+from course_utils.train.data import Noise, own_stream
 
 BOUNDS = {dtype: (np.iinfo(dtype).min, np.iinfo(dtype).max) for dtype in data.DTYPES}
 

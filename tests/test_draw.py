@@ -1,6 +1,5 @@
 """Figures: what stands on the axes, the words beside them, and what is refused."""
 
-from importlib import import_module
 from io import BytesIO
 
 import matplotlib as mpl
@@ -10,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from course_utils import draw, measure
-from course_utils.draw.storage import TINTS, UNTOUCHED
+from course_utils import draw, live, measure
+from course_utils.draw.cells import TINTS, UNTOUCHED
+from course_utils.live import growth, series
 
 
 def cells(picture):
@@ -152,10 +152,9 @@ def test_live_shows_one_figure_whose_words_never_change(monkeypatch, log):
     class Handle:
         update = staticmethod(shown.append)
 
-    module = import_module("course_utils.draw.curves")
-    monkeypatch.setattr(module, "display", lambda first, **_: shown.append(first) or Handle)
+    monkeypatch.setattr(series, "display", lambda first, **_: shown.append(first) or Handle)
     sweep = measure.sweep({"a": lambda n: lambda: sum(range(n))}, [10, 100], budget=0.2)
-    draw.live(sweep, x="n", y="time", unit="s", title="t", log=log)
+    live.timings(sweep, x="n", y="time", unit="s", title="t", log=log)
     assert shown[-1].figure.axes[0].get_yscale() == ("log" if log else "linear")
     assert len(shown) == 3 and len({picture.text for picture in shown}) == 1
     assert [len(p.figure.axes[0].lines[0].get_ydata()) for p in shown] == [0, 1, 2]
@@ -190,7 +189,7 @@ def test_the_learner_s_own_style_is_untouched():
         (lambda: draw.curves({}, x="a", y="b", unit="s", title="t"), "1 to 6 lines"),
         (lambda: draw.curves({str(i): ([], []) for i in range(7)}, x="a", y="b", unit="s",
                              title="t"), "1 to 6 lines"),
-        (lambda: draw.live(3, x="a", y="b", unit="s", title="t"), "must come from measure.sweep"),
+        (lambda: live.timings(3, x="a", y="b", unit="s", title="t"), "come from measure.sweep"),
         (lambda: draw.mask(torch.ones(60, 60).bool()), "1 to 384 cells, got 3600"),
         (lambda: draw.storage(torch.ones(3).to_sparse()), "strides to be drawn"),
     ],
@@ -387,13 +386,13 @@ def shown(monkeypatch):
         handle.pictures.append(picture)
         return handle
 
-    monkeypatch.setattr(import_module("course_utils.draw.growing"), "display", display)
+    monkeypatch.setattr(growth, "display", display)
     return handle
 
 
 def grow(**options):
     labels = {"x": "layer", "y": "scale", "title": "T", "xs": (0, 30)}
-    return draw.growing(["up", "down"], **labels, **options)
+    return live.lines(["up", "down"], **labels, **options)
 
 
 def test_growing_lines_end_complete_and_keep_their_words(shown):
@@ -411,7 +410,7 @@ def test_growing_lines_end_complete_and_keep_their_words(shown):
 
 def test_growing_is_drawn_a_few_times_a_second_only(shown, monkeypatch):
     now = iter(0.1 * tick for tick in range(1000))
-    clock = import_module("course_utils.draw.growing")
+    clock = growth
     monkeypatch.setattr(clock, "perf_counter", lambda: next(now))
     with grow() as figure:
         for layer in range(30):
@@ -442,7 +441,7 @@ def test_growing_without_points_is_drawn_and_strangers_are_named(shown):
         with pytest.raises(ValueError, match="name must be one of .*'up', 'down'.*'left'"):
             figure.add("left", 0, 1.0)
     with pytest.raises(ValueError, match="1 to 6 different ones"):
-        draw.growing(["a", "a"], x="x", y="y", title="T", xs=(0, 1))
+        live.lines(["a", "a"], x="x", y="y", title="T", xs=(0, 1))
 
 
 def test_a_growing_figure_follows_a_training_run(shown):
@@ -455,7 +454,7 @@ def test_a_growing_figure_follows_a_training_run(shown):
 
 
 def test_a_valley_draws_every_step_over_the_contours(shown):
-    paths = draw.valley(
+    paths = live.valley(
         ["SGD"], lambda a, b: a**2 + 9 * b**2, xs=(-2, 1), ys=(-1, 1), title="V", lowest=(0, 0)
     )
     with paths as figure:

@@ -7,7 +7,7 @@ from pathlib import Path
 import ipywidgets as widgets
 import pytest
 
-from course_utils import draw, explore, floats, predict
+from course_utils import draw, explore, formats, predict
 from course_utils.explore.panel import ALLOWED, Explorer, slider
 
 EXPLORERS = [explore.cost, explore.storage, explore.float_bits]
@@ -130,7 +130,7 @@ def test_pressing_a_bit_flips_it():
 
 def test_the_format_chooses_the_bits():
     explorer = explore.float_bits()
-    for name, form in floats.FORMATS.items():
+    for name, form in formats.FORMATS.items():
         explorer.controls["name"].value = name
         assert len(explorer._row.children) == form.bits
 

@@ -10,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from course_utils import hardware
+from course_utils.hardware import this_machine
 
-ROWS = tomllib.loads(files("course_utils").joinpath("hardware.toml").read_text("utf-8"))["device"]
+SHEET = files("course_utils.hardware").joinpath("datasheets.toml")
+ROWS = tomllib.loads(SHEET.read_text("utf-8"))["device"]
 KINDS = ("fp32", "tf32", "fp16", "bf16", "fp8")
 
 
@@ -100,7 +102,7 @@ def test_this_machine():
 
 
 def test_a_machine_without_a_promise_reads_as_such(monkeypatch):
-    monkeypatch.setattr(hardware, "find", lambda name: None)
+    monkeypatch.setattr(this_machine, "find", lambda name: None)
     assert "no datasheet figure" in repr(hardware.machine())
     assert hardware.promised() is None
     with pytest.raises(ValueError, match="dtype must be one of"):
@@ -109,23 +111,23 @@ def test_a_machine_without_a_promise_reads_as_such(monkeypatch):
 
 def test_container_quota_version_2(tmp_path):
     (tmp_path / "cpu.max").write_text("150000 100000\n")
-    assert hardware._cpu_quota(tmp_path) == 1.5
+    assert this_machine._cpu_quota(tmp_path) == 1.5
     (tmp_path / "cpu.max").write_text("max 100000\n")
-    assert hardware._cpu_quota(tmp_path) is None
+    assert this_machine._cpu_quota(tmp_path) is None
 
 
 def test_container_quota_version_1(tmp_path):
     (tmp_path / "cpu").mkdir()
     (tmp_path / "cpu/cpu.cfs_quota_us").write_text("50000")
     (tmp_path / "cpu/cpu.cfs_period_us").write_text("100000")
-    assert hardware._cpu_quota(tmp_path) == 0.5
+    assert this_machine._cpu_quota(tmp_path) == 0.5
     (tmp_path / "cpu/cpu.cfs_quota_us").write_text("-1")
-    assert hardware._cpu_quota(tmp_path) is None
-    assert hardware._cpu_quota(tmp_path / "absent") is None
+    assert this_machine._cpu_quota(tmp_path) is None
+    assert this_machine._cpu_quota(tmp_path / "absent") is None
 
 
 def test_container_limits_reach_the_machine(tmp_path, monkeypatch):
-    monkeypatch.setattr(hardware, "_CGROUP", tmp_path)
+    monkeypatch.setattr(this_machine, "_CGROUP", tmp_path)
     (tmp_path / "cpu.max").write_text("50000 100000\n")
     (tmp_path / "memory.max").write_text(str(2 * 2**30))
     assert hardware.usable_cores() == 0.5
@@ -140,10 +142,10 @@ def test_dtype_names():
 
 def test_a_processor_alone_has_no_promise(monkeypatch):
     """Apple's figures are those of the GPU, which only the mps backend uses."""
-    monkeypatch.setattr(hardware, "_cpu_name", lambda: "Apple M1")
-    monkeypatch.setattr(hardware, "backend", lambda: "cpu")
+    monkeypatch.setattr(this_machine, "_cpu_name", lambda: "Apple M1")
+    monkeypatch.setattr(this_machine, "backend", lambda: "cpu")
     assert hardware.machine().promise is None
-    monkeypatch.setattr(hardware, "backend", lambda: "mps")
+    monkeypatch.setattr(this_machine, "backend", lambda: "mps")
     assert hardware.machine().promise.name == "Apple M1"
 
 
@@ -153,8 +155,8 @@ def test_a_processor_alone_has_no_promise(monkeypatch):
 )
 def test_the_promise_follows_the_tf32_setting(monkeypatch, device, setting, expected):
     here = hardware.Machine("cuda", device, 8, 8, 10**10, hardware.find(device))
-    monkeypatch.setattr(hardware, "machine", lambda: here)
-    monkeypatch.setattr(hardware, "runs_as_tf32", lambda: setting == "tf32")
+    monkeypatch.setattr(this_machine, "machine", lambda: here)
+    monkeypatch.setattr(this_machine, "runs_as_tf32", lambda: setting == "tf32")
     assert hardware.promised(torch.float32) == expected
 
 
@@ -181,7 +183,7 @@ def test_devices_by_name_object_or_default():
 
 def test_a_quota_limits_pytorch_s_threads(monkeypatch):
     before = torch.get_num_threads()
-    monkeypatch.setattr(hardware, "usable_cores", lambda: 1.5)
+    monkeypatch.setattr(this_machine, "usable_cores", lambda: 1.5)
     try:
         assert hardware.limit_threads() == 1 == torch.get_num_threads()
     finally:

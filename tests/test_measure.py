@@ -1,6 +1,5 @@
 """The instruments: honest samples, budgets that hold, doubts that are said."""
 
-import importlib
 import multiprocessing
 import os
 import re
@@ -12,8 +11,8 @@ import pytest
 import torch
 
 from course_utils import hardware, measure
-from course_utils.measure import clock
-from course_utils.measure.peak import best_matmul
+from course_utils.measure import clock, peaks, series
+from course_utils.measure.peaks import best_matmul
 from course_utils.predict import matmul_flops
 from course_utils.session import session
 
@@ -104,8 +103,7 @@ class FakeEvent:
 @pytest.fixture
 def fake(monkeypatch):
     device = FakeDevice()
-    for name in ("clock", "sweep", "peak"):
-        module = importlib.import_module(f"course_utils.measure.{name}")
+    for module in (clock, series, peaks):
         monkeypatch.setattr(module, "perf_counter", lambda: device.host)
     monkeypatch.setattr(hardware, "device_type", lambda name: name)
     monkeypatch.setattr(torch.cuda, "Event", device.event)
@@ -378,7 +376,6 @@ def search(fake, monkeypatch):
 
     A later search gets the later rates; what it knows stays.
     """
-    module = importlib.import_module("course_utils.measure.peak")
     monkeypatch.setattr(session, "peaks", {})
 
     def found(*rates):
@@ -388,8 +385,8 @@ def search(fake, monkeypatch):
             seconds, doubt = seen[n]
             return measure.Time((seconds,) * 5, 1, "cpu", not doubt, doubt)
 
-        monkeypatch.setattr(module, "_product", product)
-        monkeypatch.setattr(module, "SIZES", tuple(seen))
+        monkeypatch.setattr(peaks, "_product", product)
+        monkeypatch.setattr(peaks, "SIZES", tuple(seen))
         return best_matmul("cpu", budget=1e9)
 
     return found
@@ -416,7 +413,6 @@ def test_a_rate_almost_as_high_confirms_a_disturbed_peak(search):
 
 
 def test_a_search_for_the_peak_foresees_the_next_size(fake, monkeypatch):
-    module = importlib.import_module("course_utils.measure.peak")
     monkeypatch.setattr(session, "peaks", {})
     sizes = []
 
@@ -424,7 +420,7 @@ def test_a_search_for_the_peak_foresees_the_next_size(fake, monkeypatch):
         sizes.append(n)
         return measure.time(lambda: fake.work(0.06 * (n / 4096) ** 3), budget=budget, device=device)
 
-    monkeypatch.setattr(module, "_product", product)
+    monkeypatch.setattr(peaks, "_product", product)
     best_matmul("cpu", budget=1.0)
     assert max(sizes) == 4096
     assert fake.host <= 1.0  # n = 8192 takes 0.48 s, and about 0.15 s is left

@@ -1,94 +1,170 @@
-"""The package as a whole: quick to import, arrows one way, every public function documented."""
+"""The package as a whole: arrows one way, no circles, quick to import, documented, short."""
 
 import ast
 import inspect
 import subprocess
 import sys
+from collections.abc import Iterator
+from functools import cache
+from graphlib import TopologicalSorter
+from importlib import import_module
 from pathlib import Path
+from statistics import mean
+from types import ModuleType
 
 import pytest
 
 import course_utils
-from course_utils import blocks, train
+from course_utils import draw, explore, formats, hardware, live, measure, predict, train, units
 
 ROOT = Path(course_utils.__file__).parent
-BASE = {"arguments", "units", "table", "session", "shapes", "trap"}
-# Which rooms a room may use besides the base; later rooms add their line here.
-MAY_USE = {
+FILES = sorted(ROOT.rglob("*.py"))
+# What each room, or loose file, uses of the others: exactly this, lazy imports included.
+USES = {
     "arguments": set(),
     "units": {"arguments"},
     "table": {"units"},
     "session": set(),
-    "shapes": {"arguments"},
-    "trap": {"arguments", "units"},
-    "hardware": set(),
-    "predict": set(),
-    "floats": set(),
-    "blocks": set(),
-    "measure": {"hardware", "predict"},
-    "reasons": set(),
-    "comparison": set(),
-    "compare": {"comparison", "reasons"},
-    "draw": {"measure"},
-    "explore": {"predict", "hardware", "draw", "floats"},
-    "train": set(),
-    "check": {"predict", "hardware", "floats", "measure", "compare", "draw", "train"},
+    "errors": {"arguments", "units"},
+    "formats": {"arguments"},
+    "predict": {"arguments"},
+    "hardware": {"arguments", "units", "table"},
+    "measure": {"arguments", "units", "table", "session", "hardware", "predict"},
+    "compare": {"arguments", "units", "table", "session"},
+    "draw": {"arguments", "units"},
+    "live": {"arguments", "measure", "draw"},
+    "explore": {"units", "predict", "hardware", "formats", "draw"},
+    "train": {"arguments", "predict", "formats"},
+    "check": {"arguments", "table", "session", "predict", "hardware", "formats", "train"},
     "workshop": set(),
-    "record": {"predict", "hardware", "measure"},
-}
+}  # fmt: skip
+WHERE = {"compare": "compare", "trap": "errors"}  # functions that the package itself exports
 
 
-def room(path):
-    relative = path.relative_to(ROOT)
-    return relative.parts[0].removesuffix(".py")
+def module_name(path: Path) -> str:
+    """'course_utils.measure.clock', or 'course_utils.measure' for its __init__.py."""
+    parts = path.relative_to(ROOT.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def used_rooms(path):
+MODULES = {module_name(path): path for path in FILES}
+
+
+@cache
+def imports(path: Path) -> frozenset[str]:
+    """Every module that a file imports, at any depth of its code, by its whole name."""
+    return frozenset(_imports(path))
+
+
+def _imports(path: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
-            if node.module == "course_utils":
-                yield from (alias.name for alias in node.names)
-            elif node.module.startswith("course_utils."):
-                yield node.module.split(".")[1]
-
-
-@pytest.mark.parametrize("path", sorted(ROOT.rglob("*.py")), ids=lambda p: str(p.relative_to(ROOT)))
-def test_arrows_go_one_way(path):
-    if path == ROOT / "__init__.py":
-        return
-    here = room(path)
-    allowed = MAY_USE[here] | {here} | (BASE if here not in BASE else set())
-    assert set(used_rooms(path)) <= allowed, (
-        f"{here} must not use {set(used_rooms(path)) - allowed}"
-    )
-
-
-def imported(path):
-    """The modules that a file imports, each by its whole name."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: relative imports hide what is used"
-            yield node.module
-        elif isinstance(node, ast.Import):
+        if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = _absolute(path, node)
+            for alias in node.names:
+                inner = f"{base}.{WHERE.get(alias.name, alias.name)}"
+                yield inner if inner in MODULES else base
+
+
+def _absolute(path: Path, node: ast.ImportFrom) -> str:
+    """The module that a `from ... import` names, dots resolved."""
+    if not node.level:
+        return node.module
+    package = path.relative_to(ROOT.parent).parts[: -node.level]
+    return ".".join([*package, *filter(None, [node.module])])
+
+
+def room(module: str) -> str:
+    return module.split(".")[1]
+
+
+def ours(path: Path) -> set[str]:
+    return {name for name in imports(path) if name in MODULES and name != "course_utils"}
+
+
+def test_arrows_go_one_way():
+    used = {here: set() for here in USES}
+    for name, path in MODULES.items():
+        if name != "course_utils":
+            used[room(name)] |= {room(other) for other in ours(path)} - {room(name)}
+    assert used == USES
+
+
+def test_there_are_no_circles():
+    """Neither between rooms nor between modules, lazy imports included."""
+    list(TopologicalSorter(USES).static_order())
+    graph = {}
+    for name, path in MODULES.items():
+        if path.name != "__init__.py":  # a package imports its modules, which name it to be found
+            graph[name] = ours(path) - {name}
+    list(TopologicalSorter(graph).static_order())
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("import course_utils.measure.clock", "course_utils.measure.clock"),
+        ("from course_utils.measure import clock", "course_utils.measure.clock"),
+        ("from course_utils.measure.clock import time", "course_utils.measure.clock"),
+        ("from course_utils import trap", "course_utils.errors"),
+        ("from . import clock", "course_utils.measure.clock"),
+        ("from .clock import time", "course_utils.measure.clock"),
+        ("from ..predict import counts", "course_utils.predict.counts"),
+        ("def lazy():\n    from course_utils import draw", "course_utils.draw"),
+    ],
+)
+def test_every_way_to_import_is_seen(code, found, monkeypatch):
+    monkeypatch.setattr(Path, "read_text", lambda self: code)
+    assert set(_imports(ROOT / "measure" / "other.py")) == {found}
+
+
+def packages() -> list[ModuleType]:
+    names = [name for name, path in MODULES.items() if path.name == "__init__.py"]
+    return [sys.modules.get(name) or import_module(name) for name in names]
+
+
+@pytest.mark.parametrize("package", packages(), ids=lambda package: package.__name__)
+def test_no_name_hides_a_module(package):
+    """What a package exports has no module's name, or the module could not be reached by it."""
+    exported = getattr(package, "__all__", ())
+    for name in exported:
+        if f"{package.__name__}.{name}" in MODULES and package.__name__ != "course_utils":
+            assert isinstance(getattr(package, name), ModuleType), name
+
+
+def test_the_house_has_few_rooms_and_few_loose_files():
+    rooms = {path.parent for path in ROOT.glob("*/*.py")}
+    loose = {path.name for path in ROOT.glob("*.py")} - {"__init__.py"}
+    assert len(rooms) <= 11 and len(loose) <= 5
+
+
+def function_lengths() -> Iterator[tuple[str, int]]:
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                body = node.body[1:] if ast.get_docstring(node) else node.body
+                first = body[0].lineno if body else node.end_lineno + 1
+                yield f"{path.name}: {node.name}", 1 + node.end_lineno + 1 - first
+
+
+def test_functions_are_short():
+    """Lines of code, the signature counted as one, without the docstring."""
+    lengths = dict(function_lengths())
+    assert mean(lengths.values()) <= 9 and max(lengths.values()) <= 40
 
 
 @pytest.mark.parametrize("path", sorted(ROOT.glob("predict/*.py")), ids=lambda p: p.name)
 def test_predict_is_arithmetic_only(path):
     """No torch, no device, no clock: nothing but Python's own words for numbers and records."""
     allowed = {"collections.abc", "dataclasses", "math", "course_utils.arguments"}
-    allowed |= {"course_utils.shapes"}  # sizes only
-    ours = {f"course_utils.predict.{other.stem}" for other in ROOT.glob("predict/*.py")}
-    assert set(imported(path)) <= allowed | ours
-
-
-def test_predict_is_a_folder_with_modules():
-    assert {path.name for path in ROOT.glob("predict/*.py")} >= {"counts.py", "deep_linear.py"}
+    inside = {name for name in MODULES if name.startswith("course_utils.predict.")}
+    assert imports(path) <= allowed | inside
 
 
 @pytest.mark.parametrize("path", sorted(ROOT.glob("train/*.py")), ids=lambda p: p.name)
 def test_train_stands_on_torch_and_numpy_alone(path):
-    roots = {name.split(".")[0] for name in imported(path)} - set(sys.stdlib_module_names)
+    roots = {name.split(".")[0] for name in imports(path)} - set(sys.stdlib_module_names)
     assert roots <= {"torch", "numpy", "jaxtyping", "course_utils"}
 
 
@@ -109,16 +185,9 @@ def test_importing_the_package_brings_no_widgets():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def public():
-    modules = [
-        course_utils.units,
-        course_utils.predict,
-        course_utils.hardware,
-        course_utils.measure,
-    ]
-    modules += [course_utils.draw, course_utils.explore, course_utils.reasons]
+def public() -> Iterator[tuple[str, object]]:
+    modules = [units, predict, hardware, measure, draw, live, explore, formats]
     modules += [train, train.models, train.optimizers, train.checkpoint, train.precision]
-    modules += [blocks]
     for module in modules:
         for name, member in inspect.getmembers(module, inspect.isfunction):
             if not name.startswith("_") and member.__module__.startswith("course_utils"):
@@ -135,8 +204,8 @@ def test_public_functions_are_documented_and_typed(name, function):
 
 
 def test_modules_stay_short():
-    for path in ROOT.rglob("*.py"):
-        assert len(path.read_text().splitlines()) <= 260, path
+    for path in FILES:
+        assert len(path.read_text().splitlines()) <= 250, path
 
 
 def test_an_unknown_name_is_an_attribute_error():

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn.functional import mse_loss
 
-from course_utils import floats, measure
+from course_utils import formats, measure
 from course_utils.train import Diverged, models, one_step, optimizers, precision, train
 
 E4M3, E5M2 = torch.float8_e4m3fn, torch.float8_e5m2
@@ -281,9 +281,9 @@ def test_gradients_that_are_nan_at_every_scale_end_the_run():
 
 def table(name):
     """Every finite number of a format, its magnitudes by pattern, in exact fractions."""
-    form = floats.format_named(name)
+    form = formats.format_named(name)
     patterns = range(1 << (form.bits - 1))
-    values = [floats.decode(pattern, name) for pattern in patterns]
+    values = [formats.decode(pattern, name) for pattern in patterns]
     return [Fraction(value) for value in values if math.isfinite(value)]
 
 
@@ -300,22 +300,22 @@ def nearest(value, dtype):
 @pytest.mark.parametrize("dtype", TABLES)
 def test_what_fp8_holds_stays(dtype):
     values = torch.tensor([float(v) for v in TABLES[dtype]])
-    assert torch.equal(precision.round_fp8(values, dtype, 1.0), values)
-    assert torch.equal(precision.round_fp8(-values / 8, dtype, 0.125), -values / 8)
-    assert torch.equal(precision.round_fp8(values, dtype), values)  # its scale is 1
+    assert torch.equal(formats.round_fp8(values, dtype, 1.0), values)
+    assert torch.equal(formats.round_fp8(-values / 8, dtype, 0.125), -values / 8)
+    assert torch.equal(formats.round_fp8(values, dtype), values)  # its scale is 1
 
 
 @pytest.mark.parametrize("dtype", TABLES)
 def test_ties_go_to_the_even_pattern(dtype):
     middles = [float(a + b) / 2 for a, b in itertools.pairwise(TABLES[dtype])]
-    came = precision.round_fp8(torch.tensor(middles), dtype, 1.0).tolist()
+    came = formats.round_fp8(torch.tensor(middles), dtype, 1.0).tolist()
     assert came == [nearest(value, dtype) for value in middles]
 
 
 @quick
 @given(st.sampled_from(list(TABLES)), st.floats(-70_000, 70_000, width=32))
 def test_fp8_rounds_to_the_nearest(dtype, value):
-    assert precision.round_fp8(torch.tensor(value), dtype, 1.0).item() == nearest(value, dtype)
+    assert formats.round_fp8(torch.tensor(value), dtype, 1.0).item() == nearest(value, dtype)
 
 
 @quick
@@ -325,7 +325,7 @@ def test_fp8_rounds_to_the_nearest(dtype, value):
 )
 def test_the_scale_is_the_tensors_own(dtype, values):
     x = torch.tensor(values)
-    came = precision.round_fp8(x, dtype)
+    came = formats.round_fp8(x, dtype)
     largest = torch.tensor(float(TABLES[dtype][-1]))
     scale = (x.abs().max() / largest).clamp(min=2.0**-126)
     expected = torch.tensor([nearest(v, dtype) for v in (x / scale).tolist()]) * scale
@@ -339,20 +339,20 @@ def test_the_scale_is_the_tensors_own(dtype, values):
 def test_beyond_the_largest_fp8_saturates(dtype):
     largest = float(TABLES[dtype][-1])
     values = torch.tensor([largest * 1.01, -largest * 3, math.inf, -math.inf, math.nan])
-    came = precision.round_fp8(values, dtype, 1.0).tolist()
+    came = formats.round_fp8(values, dtype, 1.0).tolist()
     assert came[:4] == [largest, -largest, largest, -largest] and math.isnan(came[4])
 
 
 @pytest.mark.parametrize("dtype", TABLES)
 def test_zeros_and_what_is_not_finite_without_a_scale(dtype):
-    assert torch.equal(precision.round_fp8(torch.zeros(3), dtype), torch.zeros(3))
+    assert torch.equal(formats.round_fp8(torch.zeros(3), dtype), torch.zeros(3))
     for value in (math.nan, math.inf):
-        assert precision.round_fp8(torch.tensor([1.0, value]), dtype).isnan().all()
+        assert formats.round_fp8(torch.tensor([1.0, value]), dtype).isnan().all()
 
 
 def test_fp8_comes_back_in_fp32_without_a_gradient():
     x = torch.linspace(-1, 1, 9, dtype=torch.bfloat16, requires_grad=True)
-    came = precision.round_fp8(x, E4M3)
+    came = formats.round_fp8(x, E4M3)
     assert came.dtype == torch.float32 and not came.requires_grad and came.shape == x.shape
 
 
@@ -372,7 +372,7 @@ def test_fp8_comes_back_in_fp32_without_a_gradient():
 )
 def test_what_fp8_cannot_round(given, words):
     with pytest.raises((TypeError, ValueError), match=words):
-        precision.round_fp8(*given)
+        formats.round_fp8(*given)
 
 
 # fp8: the layers
@@ -386,7 +386,7 @@ def test_fp8_gradients_are_products_of_rounded_factors(shape, bias):
     layer = precision.choose("fp8 simulated").prepare(copy.deepcopy(plain))
     grad = torch.randn(*shape[:-1], 4)
     layer(x).backward(grad)
-    rounded = precision.round_fp8
+    rounded = formats.round_fp8
     x8, w8, g8 = rounded(x, E4M3), rounded(plain.weight, E4M3), rounded(grad, E5M2)
     assert torch.equal(x.grad, g8 @ w8) and x.grad.shape == x.shape
     by_hand = torch.einsum("no,ni->oi", g8.reshape(-1, 4), x8.reshape(-1, 8))

@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 from torch.utils.flop_counter import FlopCounterMode
 
 from course_utils import measure, predict
-from course_utils.predict import Shape
+from course_utils.predict import TransformerConfig
 from course_utils.train.models import next_token_loss
 from course_utils.train.transformer import attention, rotated, rotations, sample, transformer
 
 SMALL = predict.preset("small")
-LLAMA = Shape("llama", 50, 16, 2, 24, 4, 40, kv_heads=2, tied=False)
-GROUPED = Shape("gpt", 50, 16, 2, 24, 4, 40, kv_heads=2, tied=False)
+LLAMA = TransformerConfig("llama", 50, 16, 2, 24, 4, 40, kv_heads=2, tied=False)
+GROUPED = TransformerConfig("gpt", 50, 16, 2, 24, 4, 40, kv_heads=2, tied=False)
 SHAPES = {"small": SMALL, "llama": LLAMA, "grouped gpt": GROUPED,
-          "tied llama": Shape("llama", 40, 8, 1, 8, 2, 12)}  # fmt: skip
+          "tied llama": TransformerConfig("llama", 40, 8, 1, 8, 2, 12)}  # fmt: skip
 
 every_shape = pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 
@@ -25,7 +25,7 @@ every_shape = pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 def shapes():
     """Any small shape whose sizes divide."""
     return st.builds(
-        lambda style, V, T, L, groups, share, half, h, tied: Shape(
+        lambda style, V, T, L, groups, share, half, h, tied: TransformerConfig(
             style, V, T, L, groups * share * 2 * half, groups * share, h, groups, tied
         ),
         st.sampled_from(["gpt", "llama"]), st.integers(2, 40), st.integers(1, 12),
@@ -158,7 +158,7 @@ def test_peaks_of_random_shapes_are_within_some_percent():
     for _ in range(40):
         groups, share, half = random.choice([1, 2, 3]), random.choice([1, 2]), random.choice([1, 8])
         width, form = groups * share * 2 * half, random.choice(["fused", "for-loop", "foreach"])
-        shape = Shape(
+        shape = TransformerConfig(
             random.choice(["gpt", "llama"]), random.choice([10, 256, 1000]), 64,
             random.choice([1, 4]), width, groups * share, 3 * width + 1, groups,
             random.choice([True, False]),
@@ -192,7 +192,7 @@ def test_no_place_sees_what_comes_later(shape):
 
 def test_shared_keys_equal_repeated_ones():
     q, k, v = torch.randn(2, 16, 24), torch.randn(2, 16, 12), torch.randn(2, 16, 12)
-    full = Shape("llama", 50, 16, 2, 24, 4, 40)
+    full = TransformerConfig("llama", 50, 16, 2, 24, 4, 40)
     wide = (t.unflatten(-1, (2, 1, 6)).expand(-1, -1, -1, 2, -1).flatten(2) for t in (k, v))
     assert torch.allclose(attention(q, k, v, LLAMA), attention(q, *wide, full), atol=1e-6)
 
@@ -233,7 +233,7 @@ def test_sampling_repeats_with_its_generator_and_keeps_the_beginning():
 def test_sizes_that_do_not_fit_are_named(change, message):
     sizes = {"style": "llama", "vocabulary": 50, "context": 16, "layers": 2, "width": 24}
     with pytest.raises((ValueError, TypeError), match=message):
-        Shape(**{**sizes, "heads": 4, "hidden": 40, **change})
+        TransformerConfig(**{**sizes, "heads": 4, "hidden": 40, **change})
 
 
 def test_unknown_presets_and_too_many_tokens_are_named():

@@ -1,17 +1,29 @@
 """Exercise checks and hints, one module a chapter: `check.ex00_1(answer)`, `.hint()`."""
 
-from course_utils.check.ex00 import *  # noqa: F403
-from course_utils.check.ex01 import *  # noqa: F403
-from course_utils.check.ex02 import *  # noqa: F403
-from course_utils.check.ex03 import *  # noqa: F403
-from course_utils.check.ex04 import *  # noqa: F403
-from course_utils.check.ex05 import *  # noqa: F403
-from course_utils.check.ex06 import *  # noqa: F403
-from course_utils.check.ex07 import *  # noqa: F403
-from course_utils.check.ex08 import *  # noqa: F403
-from course_utils.check.ex09 import *  # noqa: F403
-from course_utils.check.ex10 import *  # noqa: F403
-from course_utils.check.exercise import Exercise, Verdict, progress
+from course_utils.check import (  # noqa: F401 (each registers its exercises)
+    ex00,
+    ex01,
+    ex02,
+    ex03,
+    ex04,
+    ex05,
+    ex06,
+    ex07,
+    ex08,
+    ex09,
+    ex10,
+)
+from course_utils.check.exercise import REGISTRY, Exercise, Verdict, progress
 
-__all__ = [name for name, value in globals().items() if isinstance(value, Exercise)]
-__all__ += ["Exercise", "Verdict", "progress"]
+__all__ = [*REGISTRY, "Exercise", "Verdict", "progress"]
+
+
+def __getattr__(name: str) -> Exercise:
+    """The exercise that a chapter's module registered under this name."""
+    if name in REGISTRY:
+        return REGISTRY[name]
+    raise AttributeError(f"no exercise {name!r}: they are called ex00_1, ex00_2, ...")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

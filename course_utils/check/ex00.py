@@ -3,8 +3,6 @@
 from course_utils.check.exercise import exercise, number
 from course_utils.predict import training_flops
 
-__all__ = ["ex00_1", "ex00_2", "ex00_3", "ex00_4"]
-
 H100_BF16 = 989.5e12
 A100_BF16 = 312e12
 DAY = 86400

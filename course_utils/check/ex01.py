@@ -8,8 +8,6 @@ import torch
 from course_utils.arguments import shown
 from course_utils.check.exercise import Wrong, exercise, function, number
 
-__all__ = ["ex01_1", "ex01_2", "ex01_3", "ex01_4", "ex01_5", "ex01_6"]
-
 KINDS = {
     "x[1:]": "view",
     "x.T": "view",

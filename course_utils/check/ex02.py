@@ -3,11 +3,9 @@
 import math
 from collections.abc import Mapping
 
-from course_utils import floats
+from course_utils import formats
 from course_utils.arguments import shown
 from course_utils.check.exercise import Wrong, exercise, number
-
-__all__ = ["ex02_1", "ex02_2", "ex02_3", "ex02_4", "ex02_5"]
 
 LAST_EXACT = {"float16": 2**11, "bfloat16": 2**8, "float32": 2**24, "float64": 2**53}
 T4 = "the same on a T4, whose fast units take fp16 but not bf16"
@@ -65,7 +63,7 @@ def ex02_2(answer: object) -> str:
             (right - 1, "the power of two itself is exact too."),
             (right + 1, "that one is the first to be skipped."),
             (
-                float(floats.FORMATS[name].largest),
+                float(formats.FORMATS[name].largest),
                 "the largest number; but most are skipped there.",
             ),
         ]
@@ -111,7 +109,7 @@ def ex02_4(answer: object) -> str:
     }
     for kind, patterns in kinds.items():
         for bits in patterns:
-            _decoded(answer(bits), floats.decode(int(bits, 2), "float16"), bits, kind)
+            _decoded(answer(bits), formats.decode(int(bits, 2), "float16"), bits, kind)
     return "right for every kind of pattern. All 65 536 follow the same five rules."
 
 

@@ -5,8 +5,6 @@ import torch
 from course_utils.arguments import shown
 from course_utils.check.exercise import Wrong, exercise, function
 
-__all__ = ["ex03_1", "ex03_2", "ex03_3", "ex03_4", "ex03_5", "ex03_6"]
-
 
 @exercise(
     "03.1",

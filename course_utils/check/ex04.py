@@ -7,8 +7,6 @@ from course_utils import hardware, predict
 from course_utils.arguments import shown
 from course_utils.check.exercise import Wrong, exercise, names, number
 
-__all__ = ["ex04_1", "ex04_2", "ex04_3", "ex04_4"]
-
 EINSUMS = {
     "bsd,dk->bsk": {"b": 4, "s": 128, "d": 64, "k": 32},
     "bqd,bkd->bqk": {"b": 4, "q": 128, "k": 128, "d": 64},

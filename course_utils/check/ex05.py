@@ -7,8 +7,6 @@ import torch
 from course_utils.arguments import shown
 from course_utils.check.exercise import Wrong, exercise, function, number
 
-__all__ = ["ex05_1", "ex05_2", "ex05_3", "ex05_4"]
-
 ROWS = 12  # of the batch that exercise 05.3 splits
 
 

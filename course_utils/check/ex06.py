@@ -8,8 +8,6 @@ import torch
 from course_utils.arguments import shown
 from course_utils.check.exercise import Wrong, exercise, function, names, number
 
-__all__ = ["ex06_1", "ex06_2", "ex06_3", "ex06_4"]
-
 ATTRIBUTES = {"first", "middle", "scale", "shift", "last"}
 UNREGISTERED = {"middle", "scale"}
 

@@ -7,8 +7,7 @@ import torch
 from course_utils import hardware
 from course_utils.arguments import shown
 from course_utils.check.exercise import Wrong, exercise, number
-
-__all__ = ["ex07_1", "ex07_2", "ex07_3", "ex07_4", "ex07_5", "ex07_6"]
+from course_utils.train import optimizers
 
 STEPS = 50
 EARLY = 5  # where likely mistakes are told apart, before rounding differences grow
@@ -25,7 +24,7 @@ def ex07_1(answer: object) -> str:
     """Momentum, step by step with torch's."""
     settings = {"lr": 0.05, "momentum": 0.9}
     averaged = _path(lambda p: torch.optim.SGD(p, **settings, dampening=0.9))
-    from_zero = _path(lambda p: _course("Momentum")(p, lr=0.05 * 0.1))
+    from_zero = _path(lambda p: optimizers.Momentum(p, lr=0.05 * 0.1))
     plain = _path(lambda p: torch.optim.SGD(p, lr=0.05))
     uphill = _path(lambda p: torch.optim.SGD(p, **settings, maximize=True))
     _agree(
@@ -54,7 +53,7 @@ def ex07_2(answer: object) -> str:
     summed = _path(lambda p: torch.optim.Adagrad(p, lr=0.05, eps=1e-3))
     swapped = _path(lambda p: torch.optim.RMSprop(p, lr=0.05, alpha=0.1, eps=1e-3))
     forgetful = _path(lambda p: _Stateless(p, **settings))
-    inside = _path(lambda p: _course("RMSProp")(p, **settings, eps_inside=True))
+    inside = _path(lambda p: optimizers.RMSProp(p, **settings, eps_inside=True))
     _agree(
         answer,
         settings,
@@ -78,7 +77,7 @@ def ex07_2(answer: object) -> str:
 def ex07_3(answer: object) -> str:
     """Adam, step by step with torch's."""
     settings = {"lr": 0.05, "betas": (0.9, 0.99), "eps": 1e-3}
-    biased = _path(lambda p: _course("Adam")(p, **settings, bias_correction=False))
+    biased = _path(lambda p: optimizers.Adam(p, **settings, bias_correction=False))
     swapped = _path(lambda p: torch.optim.Adam(p, lr=0.05, betas=(0.99, 0.9), eps=1e-3))
     half = {way: _path(lambda p, way=way: _HalfCorrected(p, **settings, only=way)) for way in "ms"}
     _agree(
@@ -206,12 +205,6 @@ class _HalfCorrected(torch.optim.Optimizer):
             m = self.m / (1 - b1**self.t) if self.only == "m" else self.m
             s = self.s / (1 - b2**self.t) if self.only == "s" else self.s
             p -= lr * m / (s.sqrt() + eps)
-
-
-def _course(name: str) -> Callable:
-    from course_utils.train import optimizers
-
-    return getattr(optimizers, name)
 
 
 def _path(make: Callable) -> list[torch.Tensor]:

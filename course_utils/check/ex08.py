@@ -10,8 +10,6 @@ from torch import nn
 from course_utils.arguments import shown
 from course_utils.check.exercise import Wrong, exercise, function, number
 
-__all__ = ["ex08_1", "ex08_2", "ex08_3", "ex08_4"]
-
 NEEDS = {"A": "zero_grad", "B": "use lr", "C": "same device", "D": "train mode"}
 
 

@@ -4,8 +4,6 @@ import math
 
 from course_utils.check.exercise import Wrong, exercise, names, number
 
-__all__ = ["ex09_1", "ex09_2", "ex09_3", "ex09_4"]
-
 SMALLEST, LARGEST = 2.0**-24, 65504.0  # of fp16
 GRADIENTS = (2e-9, 0.5)
 NEEDS_FP32 = {

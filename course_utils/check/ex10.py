@@ -3,8 +3,6 @@
 from course_utils import predict
 from course_utils.check.exercise import exercise, number
 
-__all__ = ["ex10_1", "ex10_2", "ex10_3", "ex10_4"]
-
 
 @exercise(
     "10.1",

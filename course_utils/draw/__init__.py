@@ -4,16 +4,15 @@ Each returns a `Picture`: a PNG with its finding as a visible caption, and a des
 drawn, which serves as alternative text and is what the tests compare.
 """
 
+from course_utils.draw.autograd import graph
+from course_utils.draw.cells import mask, storage
 from course_utils.draw.cost import bars, plan, stacked
-from course_utils.draw.curves import curves, live
 from course_utils.draw.floats import bits, number_line, ranges
-from course_utils.draw.graph import graph
-from course_utils.draw.growing import growing, valley
-from course_utils.draw.pattern import pattern
+from course_utils.draw.lines import curves
+from course_utils.draw.phases import timeline
 from course_utils.draw.picture import Picture
-from course_utils.draw.roofline import roofline
-from course_utils.draw.storage import mask, storage
-from course_utils.draw.timeline import timeline
+from course_utils.draw.rearrangement import pattern
+from course_utils.draw.rooflines import roofline
 
 __all__ = [
     "Picture",
@@ -21,8 +20,6 @@ __all__ = [
     "bits",
     "curves",
     "graph",
-    "growing",
-    "live",
     "mask",
     "number_line",
     "pattern",
@@ -32,5 +29,4 @@ __all__ = [
     "stacked",
     "storage",
     "timeline",
-    "valley",
 ]

@@ -5,7 +5,8 @@ from math import isfinite
 
 import ipywidgets as widgets
 
-from course_utils import draw, floats, units
+from course_utils import draw, units
+from course_utils import formats as floats
 from course_utils.draw.picture import Picture
 from course_utils.explore.panel import Explorer, buttons
 

@@ -1,10 +1,11 @@
 """The instruments: what this machine really does. They observe; they never draw or judge."""
 
 from course_utils.measure.clock import Ratio, Time, time
-from course_utils.measure.dtypes import Dtypes, dtypes
-from course_utils.measure.fake import fake
-from course_utils.measure.flops import Flops, UncountedOperation, flops
-from course_utils.measure.limits import (
+from course_utils.measure.counter import Flops, UncountedOperation, flops
+from course_utils.measure.footprint import Memory, fake, memory
+from course_utils.measure.operands import Dtypes, dtypes
+from course_utils.measure.peaks import Peak, best_matmul, peak
+from course_utils.measure.roofline import (
     Bandwidth,
     Limits,
     Ridge,
@@ -12,9 +13,7 @@ from course_utils.measure.limits import (
     limits,
     measured_bandwidth,
 )
-from course_utils.measure.memory import Memory, memory
-from course_utils.measure.peak import Peak, best_matmul, peak
-from course_utils.measure.sweep import Sweep, sweep
+from course_utils.measure.series import Sweep, sweep
 
 __all__ = [
     "Bandwidth",

@@ -15,7 +15,7 @@ from torch.optim.optimizer import (
     register_optimizer_step_pre_hook,
 )
 
-from course_utils.measure.flops import _in_backward
+from course_utils.measure.counter import _in_backward
 from course_utils.measure.watch import Saved, Watch, parts, resizes, stored
 
 CATEGORIES = ("parameters", "gradients", "optimizer", "activations", "inputs", "temporaries")

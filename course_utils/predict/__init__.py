@@ -4,6 +4,7 @@ Every function takes plain numbers and returns one, or a small record of them. C
 strides) are exact ints; times and days are floats.
 """
 
+from course_utils.predict.configs import PRESETS, TransformerConfig, preset
 from course_utils.predict.counts import (
     ELEMENT_BYTES,
     RECIPES,
@@ -24,12 +25,11 @@ from course_utils.predict.counts import (
     training_flops,
 )
 from course_utils.predict.deep_linear import (
-    OPTIMIZER_STATE,
-    StepMemory,
     deep_linear_flops,
     deep_linear_memory,
     deep_linear_parameters,
 )
+from course_utils.predict.optimizers import OPTIMIZER_STATE, StepMemory
 from course_utils.predict.transformer import (
     StepFlops,
     activations,
@@ -39,7 +39,6 @@ from course_utils.predict.transformer import (
     transformer_parameters,
     transformer_products,
 )
-from course_utils.shapes import PRESETS, Shape, preset
 
 __all__ = [
     "ELEMENT_BYTES",
@@ -48,9 +47,9 @@ __all__ = [
     "RECIPES",
     "SECONDS_PER_DAY",
     "Recipe",
-    "Shape",
     "StepFlops",
     "StepMemory",
+    "TransformerConfig",
     "activations",
     "ceil_to_whole",
     "contiguous_stride",

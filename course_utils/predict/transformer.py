@@ -7,14 +7,14 @@ of the same shape parameters and the FLOPs of products are the same, activations
 from dataclasses import dataclass
 
 from course_utils.arguments import choice, count, one_of
-from course_utils.predict.deep_linear import (
+from course_utils.predict.configs import TransformerConfig
+from course_utils.predict.optimizers import (
     COUNTS_STEPS,
     FORMS,
     FP32,
     OPTIMIZER_STATE,
     StepMemory,
 )
-from course_utils.shapes import Shape
 
 INDEX = 8  # bytes of a token number in int64
 
@@ -33,31 +33,31 @@ class StepFlops:
         return self.forward + self.backward
 
 
-def transformer_parameters(shape: Shape) -> dict[str, int]:
+def transformer_parameters(config: TransformerConfig) -> dict[str, int]:
     """Parameters by part. A tied output layer is the embedding and counts once."""
-    d, h, kv, L = shape.width, shape.hidden, shape.kv_width, shape.layers
-    gpt = shape.style == "gpt"
+    d, h, kv, L = config.width, config.hidden, config.kv_width, config.layers
+    gpt = config.style == "gpt"
     bias = 1 if gpt else 0
     norm = 2 * d if gpt else d
     return {
-        "embedding": shape.vocabulary * d,
-        "positions": shape.context * d if gpt else 0,
+        "embedding": config.vocabulary * d,
+        "positions": config.context * d if gpt else 0,
         "attention": L * (2 * d * d + 2 * d * kv + bias * (2 * d + 2 * kv)),
         "feed-forward": L * ((2 if gpt else 3) * d * h + bias * (d + h)),
         "norms": (2 * L + 1) * norm,
-        "head": 0 if shape.tied else shape.vocabulary * d,
+        "head": 0 if config.tied else config.vocabulary * d,
     }
 
 
-def transformer_products(shape: Shape) -> int:
+def transformer_products(config: TransformerConfig) -> int:
     """Parameters that multiply each token: all matrices of the layers, and the output layer."""
-    d, h = shape.width, shape.hidden
-    layer = 2 * d * d + 2 * d * shape.kv_width + (2 if shape.style == "gpt" else 3) * d * h
-    return shape.layers * layer + shape.vocabulary * d
+    d, h = config.width, config.hidden
+    layer = 2 * d * d + 2 * d * config.kv_width + (2 if config.style == "gpt" else 3) * d * h
+    return config.layers * layer + config.vocabulary * d
 
 
 def transformer_flops(
-    shape: Shape,
+    config: TransformerConfig,
     batch: int,
     tokens: int,
     *,
@@ -73,24 +73,29 @@ def transformer_flops(
     the kernel recomputes (`flash`). `recompute` runs the layers' forward pass once more in the
     backward pass (activation checkpointing).
     """
-    rows = count("batch", batch) * _fitting(shape, tokens)
-    weights = 2 * rows * transformer_products(shape)
-    among = 4 * rows * tokens * shape.width * shape.layers
+    rows = count("batch", batch) * _fitting(config, tokens)
+    weights = 2 * rows * transformer_products(config)
+    among = 4 * rows * tokens * config.width * config.layers
     among = among // 2 if choice("causal", causal) else among
     backward_among = among * 5 // 2 if choice("flash", flash) else 2 * among
-    again = weights - 2 * rows * shape.vocabulary * shape.width + among
+    again = weights - 2 * rows * config.vocabulary * config.width + among
     again = again if choice("recompute", recompute) else 0
     return StepFlops(weights + among, 2 * weights + backward_among + again, among + backward_among)
 
 
-def kv_cache(shape: Shape, batch: int, tokens: int, *, element: int = 2) -> int:
+def kv_cache(config: TransformerConfig, batch: int, tokens: int, *, element: int = 2) -> int:
     """Bytes of the keys and values of `batch` sequences of `tokens`, `element` bytes a number."""
-    numbers = 2 * shape.layers * shape.kv_width * count("batch", batch) * count("tokens", tokens)
+    numbers = 2 * config.layers * config.kv_width * count("batch", batch) * count("tokens", tokens)
     return numbers * count("element", element)
 
 
 def transformer_memory(
-    shape: Shape, batch: int, tokens: int, *, optimizer: str = "AdamW", form: str = "fused"
+    config: TransformerConfig,
+    batch: int,
+    tokens: int,
+    *,
+    optimizer: str = "AdamW",
+    form: str = "fused",
 ) -> StepMemory:
     """Bytes of a training step of `train.transformer` in fp32, from the second step on.
 
@@ -99,58 +104,58 @@ def transformer_memory(
     small random shapes, when parameters and activations weigh about the same. `optimizer` is 'Adam'
     or 'AdamW'.
     """
-    sizes = _sizes(shape)
+    sizes = _sizes(config)
     P = sum(sizes)
     state = OPTIMIZER_STATE[one_of("optimizer", optimizer, ("Adam", "AdamW"))] * P
     steps = len(sizes) if optimizer in COUNTS_STEPS else 0
-    rows = count("batch", batch) * _fitting(shape, tokens)
-    kept = activations(shape, batch, tokens)
+    rows = count("batch", batch) * _fitting(config, tokens)
+    kept = activations(config, batch, tokens)
     static, ids = FP32 * (P + state + steps), INDEX * 2 * rows
-    table, scores = shape.vocabulary * shape.width, FP32 * rows * shape.vocabulary
-    last = 2 * table if shape.tied else rows * shape.width  # a tied gradient is a sum of two
+    table, scores = config.vocabulary * config.width, FP32 * rows * config.vocabulary
+    last = 2 * table if config.tied else rows * config.width  # a tied gradient is a sum of two
     moments = {
         "backward, loss": static + kept + 2 * scores + FP32,
-        "backward, last layer": static + kept - scores + FP32 * _last_layer(shape, rows),
+        "backward, last layer": static + kept - scores + FP32 * _last_layer(config, rows),
         "backward, embedding": static + FP32 * (P + last + 2) + ids,
         "optimizer": static + FP32 * (P + 1 + _scratch(sizes, form)) + ids,
     }
     return StepMemory(FP32 * P, FP32 * P, FP32 * (state + steps), kept, moments)
 
 
-def activations(shape: Shape, batch: int, tokens: int) -> int:
+def activations(config: TransformerConfig, batch: int, tokens: int) -> int:
     """Bytes that autograd keeps at the end of the forward pass.
 
     A token and layer: the inputs of the norms, of the products and of attention, attention's result
     and the logarithm of its sums, the feed-forward layer's inside. Once: the last norm, the log of
     the probabilities, and the token numbers.
     """
-    rows = count("batch", batch) * _fitting(shape, tokens)
-    d, h, kv, H = shape.width, shape.hidden, shape.kv_width, shape.heads
-    if shape.style == "gpt":
+    rows = count("batch", batch) * _fitting(config, tokens)
+    d, h, kv, H = config.width, config.hidden, config.kv_width, config.heads
+    if config.style == "gpt":
         layer, last, places = 6 * d + 2 * kv + 2 * h + H + 4, 2 * d + 2, INDEX * tokens
     else:
         layer, last = 8 * d + 2 * kv + 4 * h + H + 2, 3 * d + 1
-        places = FP32 * 2 * tokens * shape.head_width  # cosines and sines
-    numbers = rows * (shape.layers * layer + last + shape.vocabulary)
+        places = FP32 * 2 * tokens * config.head_width  # cosines and sines
+    numbers = rows * (config.layers * layer + last + config.vocabulary)
     return FP32 * (numbers + 1) + INDEX * 2 * rows + places
 
 
-def _last_layer(shape: Shape, rows: int) -> int:
+def _last_layer(config: TransformerConfig, rows: int) -> int:
     """Numbers that flow through the last layer's backward pass, less what it has released."""
-    d, h = shape.width, shape.hidden
-    head = (shape.vocabulary + h + 1) * d
+    d, h = config.width, config.hidden
+    head = (config.vocabulary + h + 1) * d
     return head + rows * (h - d)
 
 
-def _sizes(shape: Shape) -> list[int]:
+def _sizes(config: TransformerConfig) -> list[int]:
     """Numbers in each parameter tensor, in the order of the modules."""
-    d, h, kv, table = shape.width, shape.hidden, shape.kv_width, shape.vocabulary * shape.width
-    end = [] if shape.tied else [table]
-    if shape.style == "gpt":
+    d, h, kv, table = config.width, config.hidden, config.kv_width, config.vocabulary * config.width
+    end = [] if config.tied else [table]
+    if config.style == "gpt":
         layer = [d, d, d, d, d * (d + 2 * kv), d + 2 * kv, d * d, d, d * h, h, h * d, d]
-        return [table, shape.context * d, *layer * shape.layers, d, d, *end]
+        return [table, config.context * d, *layer * config.layers, d, d, *end]
     layer = [d, d, d * d, d * d, d * kv, d * kv, d * h, d * h, h * d]
-    return [table, *layer * shape.layers, d, *end]
+    return [table, *layer * config.layers, d, *end]
 
 
 def _scratch(sizes: list[int], form: str) -> int:
@@ -161,7 +166,7 @@ def _scratch(sizes: list[int], form: str) -> int:
     return sum(sizes) if form == "foreach" else 0
 
 
-def _fitting(shape: Shape, tokens: int) -> int:
-    if count("tokens", tokens) > shape.context:
-        raise ValueError(f"tokens must fit the context of {shape.context}, got {tokens}")
+def _fitting(config: TransformerConfig, tokens: int) -> int:
+    if count("tokens", tokens) > config.context:
+        raise ValueError(f"tokens must fit the context of {config.context}, got {tokens}")
     return tokens

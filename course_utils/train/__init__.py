@@ -6,7 +6,8 @@ It stands on torch alone and knows nothing of the instruments, the figures or th
 from course_utils.train import models, optimizers, precision
 from course_utils.train.checkpoint import Checkpoints
 from course_utils.train.data import Batches, open_tokens, text_tokens, write_tokens
-from course_utils.train.loop import Diverged, History, Step, evaluate, one_step, train
+from course_utils.train.loop import History, Step, evaluate, train
+from course_utils.train.step import Diverged, one_step
 
 __all__ = [
     "Batches",

@@ -13,16 +13,14 @@ import zipfile
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import torch
 from torch import nn
 
 from course_utils.arguments import count
-from course_utils.train.loop import Diverged, Step
-
-if TYPE_CHECKING:
-    from course_utils.train.precision import Precision
+from course_utils.train.loop import Step
+from course_utils.train.step import Diverged, Precision
 
 PARTIAL = ".partial"
 FP32 = "fp32"  # the precision of a run without a recipe
@@ -52,7 +50,7 @@ class Checkpoints:
         model: nn.Module,
         optimizer: torch.optim.Optimizer,
         batches: Stateful | None = None,
-        precision: "Precision | None" = None,
+        precision: Precision | None = None,
         keep: int = 2,
     ) -> None:
         self.folder = Path(folder)

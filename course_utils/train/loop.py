@@ -1,21 +1,15 @@
 """The training loop: one, short, for every model of the course."""
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from statistics import median
 from time import perf_counter
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
-from course_utils.arguments import count, shown
-
-if TYPE_CHECKING:
-    from course_utils.train.precision import Precision
-
-Loss = Callable[[Tensor, Tensor], Tensor]
+from course_utils.arguments import count
+from course_utils.train.step import LossFn, Precision, known, one_step
 
 
 @dataclass(frozen=True)
@@ -53,24 +47,20 @@ class History:
         return median(step.targets for step in self.steps) / self.seconds
 
 
-class Diverged(RuntimeError):
-    """The loss is no finite number; the model is as the step before left it."""
-
-
 def train(
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
     batches: Iterator[tuple[Tensor, Tensor]],
-    loss: Loss,
+    loss_fn: LossFn,
     *,
     steps: int,
     first: int = 1,
     callbacks: tuple[Callable[[Step], None], ...] = (),
-    precision: "Precision | None" = None,
+    precision: Precision | None = None,
 ) -> History:
     """Take `steps` steps, numbered from `first`, and call each of `callbacks` after each.
 
-    `loss(model(x), y)` must be one number. Raises `Diverged` with the step's number when it is
+    `loss_fn(model(x), y)` must be one number. Raises `Diverged` with the step's number when it is
     not finite: before the optimizer acts, and before any callback, so that neither the model nor
     a checkpoint takes harm. Raises ValueError when the batches end early.
     `precision` comes from `precision.choose` and has prepared the model; None casts nothing.
@@ -81,7 +71,7 @@ def train(
     for number in range(first, last + 1):
         began = perf_counter()
         x, y = _next(batches, number, last)
-        value = one_step(model, optimizer, x, y, loss, number, precision)
+        value = one_step(model, optimizer, x, y, loss_fn, number, precision)
         step = Step(number, value, perf_counter() - began, y.numel())
         history.append(step)
         for callback in callbacks:
@@ -89,55 +79,27 @@ def train(
     return History(tuple(history))
 
 
-def one_step(
-    model: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    x: Tensor,
-    y: Tensor,
-    loss: Loss,
-    number: int = 1,
-    precision: "Precision | None" = None,
-) -> float:
-    """Forward, backward, update; returns the loss. A `precision` takes the step its own way."""
-    if precision is not None:
-        return _recipe(precision).step(model, optimizer, x, y, loss, number)
-    optimizer.zero_grad()
-    wrong = loss(model(x), y)
-    value = finite(wrong, number)
-    wrong.backward()
-    optimizer.step()
-    return value
-
-
-def finite(wrong: Tensor, number: int, advice: str = "a smaller lr may help") -> float:
-    """The loss as a number; `Diverged` if it is not finite. Reading it waits for an accelerator."""
-    value = wrong.item()
-    if not math.isfinite(value):
-        raise Diverged(f"the loss is {value} at step {number}: {advice}")
-    return value
-
-
 @torch.no_grad()
 def evaluate(
-    model: nn.Module, batches: Iterator[tuple[Tensor, Tensor]], loss: Loss, *, steps: int
+    model: nn.Module,
+    batches: Iterator[tuple[Tensor, Tensor]],
+    loss_fn: LossFn,
+    *,
+    steps: int,
+    precision: Precision | None = None,
 ) -> float:
     """The mean loss over `steps` batches, in evaluation mode; the model's mode is restored.
 
-    Raises ValueError when the batches end early.
+    `precision` is the recipe that the model was trained with: see `train`. Raises ValueError when
+    the batches end early.
     """
-    training, steps = model.training, count("steps", steps)
+    training, steps, recipe = model.training, count("steps", steps), known(precision)
     model.eval()
     try:
         pairs = (_next(batches, number, steps) for number in range(1, steps + 1))
-        return sum(loss(model(x), y).item() for x, y in pairs) / steps
+        return sum(recipe.forward(model, x, y, loss_fn).item() for x, y in pairs) / steps
     finally:
         model.train(training)
-
-
-def _recipe(precision: object) -> "Precision":
-    if not hasattr(precision, "step"):
-        raise TypeError(f"precision must come from precision.choose(name), got {shown(precision)}")
-    return precision
 
 
 def _next(

@@ -10,108 +10,23 @@ from jaxtyping import Float32
 from torch import Tensor, nn
 
 from course_utils.arguments import one_line, one_of
-from course_utils.train.fp8 import E4M3, E5M2, Fp8Linear, round_fp8
-from course_utils.train.loop import Diverged, Loss, finite
+from course_utils.formats.fp8 import E4M3, E5M2, round_fp8
+from course_utils.train.fp8 import Fp8Linear
+from course_utils.train.step import Diverged, LossFn, Precision
 
-__all__ = ["NAMES", "Precision", "choose", "round_fp8"]
-
-
-class Precision:
-    """fp32 throughout: parameters, gradients, optimizer state, products. Others change parts.
-
-    `dtype` is the format of the products' factors, `skipped` the number of steps that were not
-    taken because gradients were not finite.
-    """
-
-    def __init__(self, name: str, device: torch.device, dtype: torch.dtype) -> None:
-        self.name, self.device, self.dtype = name, device, dtype
-        self.skipped = 0
-
-    @property
-    def scale(self) -> float:
-        """What the loss is multiplied by before the backward pass; 1.0 without a scaler."""
-        return 1.0
-
-    def state_dict(self) -> dict:
-        """What a checkpoint must hold of this recipe: its name, and what it remembers."""
-        return {"name": self.name, "skipped": self.skipped}
-
-    def load_state_dict(self, state: dict) -> None:
-        """Go on from `state_dict()` of a recipe of the same name."""
-        self.skipped = state.get("skipped", 0)  # a run without a recipe skips none
-
-    def prepare(self, model: nn.Module) -> nn.Module:
-        """Convert `model`, in fp32, in place and return it; call it before making the optimizer.
-
-        Raises ValueError for a model on another kind of device, whose operations would not be cast,
-        and for one in another format or prepared for one.
-        """
-        for parameter in model.parameters():
-            self._must_fit(parameter)
-        if any(isinstance(layer, Fp8Linear) for layer in model.modules()):
-            raise ValueError("the model was prepared for fp8: start from a new one")
-        self._convert(model)
-        return model
-
-    def step(
-        self,
-        model: nn.Module,
-        optimizer: torch.optim.Optimizer,
-        x: Tensor,
-        y: Tensor,
-        loss: Loss,
-        number: int = 1,
-    ) -> float:
-        """Forward, backward, update; returns the loss.
-
-        Raises `Diverged` with the step's `number` before the backward pass if it is not finite.
-        """
-        optimizer.zero_grad()
-        wrong = self.forward(model, x, y, loss)
-        value = finite(wrong, number, self._advice())
-        self.update(wrong, optimizer)
-        return value
-
-    def forward(self, model: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> Tensor:
-        """The loss, a tensor with its graph."""
-        return loss(model(x), y)
-
-    def update(self, wrong: Tensor, optimizer: torch.optim.Optimizer) -> None:
-        """Backward from the loss `wrong`, then the optimizer's step."""
-        wrong.backward()
-        optimizer.step()
-
-    def _must_fit(self, parameter: Tensor) -> None:
-        there, here = parameter.device.type, self.device.type
-        if there != here:
-            remedy = f"precision.choose({self.name!r}, device={there!r})"
-            raise ValueError(f"the model is on {there}, the recipe for {here}: {remedy}")
-        if parameter.is_floating_point() and parameter.dtype is not torch.float32:
-            raise ValueError(f"the model is in {parameter.dtype}: start from one in torch.float32")
-
-    def _convert(self, model: nn.Module) -> None:
-        """What `prepare` changes: nothing in fp32."""
-
-    def _product(self, a: Float32[Tensor, "2 2"]) -> Tensor:
-        """One product as this recipe computes it, to see whether the device can."""
-        return a @ a
-
-    def _advice(self) -> str:
-        if self.dtype is torch.float16:
-            return "fp16 ends at 65504: bf16, or a smaller lr, may help"
-        return "a smaller lr may help"
+__all__ = ["NAMES", "Precision", "choose"]
 
 
-class Pure(Precision):
+class Narrow(Precision):
     """Everything in one narrow format: parameters, gradients, state, activations, loss.
 
     With Adam 8 bytes a parameter, but an update below half a unit in the parameter's last place is
     lost.
     """
 
-    def forward(self, model: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> Tensor:
+    def forward(self, model: nn.Module, x: Tensor, y: Tensor, loss_fn: LossFn) -> Tensor:
         """The loss in the narrow format; inputs and targets that are floats are cast to it."""
-        return loss(model(self._cast(x)), self._cast(y))
+        return loss_fn(model(self._cast(x)), self._cast(y))
 
     def _convert(self, model: nn.Module) -> None:
         for tensor in (*model.parameters(), *model.buffers()):
@@ -131,10 +46,10 @@ class Autocast(Precision):
     optimizer then writes into the parameters.
     """
 
-    def forward(self, model: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> Tensor:
+    def forward(self, model: nn.Module, x: Tensor, y: Tensor, loss_fn: LossFn) -> Tensor:
         """The loss, computed under autocast; the backward pass follows the same formats."""
         with self._casting():
-            return loss(model(x), y)
+            return loss_fn(model(x), y)
 
     def _product(self, a: Float32[Tensor, "2 2"]) -> Tensor:
         with self._casting():
@@ -173,13 +88,13 @@ class Scaled(Autocast):
         super().load_state_dict(state)
         self.scaler.load_state_dict(state["scaler"])
 
-    def update(self, wrong: Tensor, optimizer: torch.optim.Optimizer) -> None:
+    def update(self, loss: Tensor, optimizer: torch.optim.Optimizer) -> None:
         """Backward from the scaled loss, then the optimizer's step unless gradients overflowed.
 
         Raises `Diverged` once no scale is left to try: gradients that are NaN at every scale.
         """
         before = self.scale
-        self.scaler.scale(wrong).backward()
+        self.scaler.scale(loss).backward()
         self.scaler.step(optimizer)
         self.scaler.update()
         self.skipped += self.scale < before
@@ -214,7 +129,7 @@ class Fp8(Precision):
 
 RECIPES = {
     "fp32": (Precision, torch.float32),
-    "bf16": (Pure, torch.bfloat16),
+    "bf16": (Narrow, torch.bfloat16),
     "autocast bf16": (Autocast, torch.bfloat16),
     "fp16": (Autocast, torch.float16),
     "fp16 scaled": (Scaled, torch.float16),

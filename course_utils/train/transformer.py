@@ -8,26 +8,26 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from course_utils.shapes import Shape
+from course_utils.predict.configs import TransformerConfig
 
 
-def transformer(shape: Shape) -> nn.Module:
-    """A model of that shape; weights have a standard deviation of 1/√inputs, biases are 0."""
-    return GPT(shape) if shape.style == "gpt" else Llama(shape)
+def transformer(config: TransformerConfig) -> nn.Module:
+    """The model of `config`; weights have a standard deviation of 1/√inputs, biases are 0."""
+    return GPT(config) if config.style == "gpt" else Llama(config)
 
 
 class GPT(nn.Module):
     """Embedding of tokens and places, blocks, a norm, the output layer (the embedding, if tied)."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
-        self.shape = shape
-        self.tokens = nn.Embedding(shape.vocabulary, shape.width)
-        self.places = nn.Embedding(shape.context, shape.width)
-        self.blocks = nn.ModuleList(GPTBlock(shape) for _ in range(shape.layers))
-        self.norm = nn.LayerNorm(shape.width)
-        self.head = nn.Linear(shape.width, shape.vocabulary, bias=False)
-        if shape.tied:
+        self.config = shape
+        self.tokens = nn.Embedding(config.vocabulary, config.width)
+        self.places = nn.Embedding(config.context, config.width)
+        self.blocks = nn.ModuleList(GPTBlock(config) for _ in range(config.layers))
+        self.norm = nn.LayerNorm(config.width)
+        self.head = nn.Linear(config.width, config.vocabulary, bias=False)
+        if config.tied:
             self.head.weight = self.tokens.weight
         self.apply(_scaled_weights)
 
@@ -42,39 +42,39 @@ class GPT(nn.Module):
 class GPTBlock(nn.Module):
     """x + attention(norm(x)), then x + feed-forward(norm(x))."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
-        d, kv = shape.width, shape.kv_width
-        self.shape = shape
+        d, kv = config.width, config.kv_width
+        self.config = shape
         self.norm1, self.norm2 = nn.LayerNorm(d), nn.LayerNorm(d)
         self.qkv = nn.Linear(d, d + 2 * kv)
         self.out = nn.Linear(d, d)
-        self.up, self.down = nn.Linear(d, shape.hidden), nn.Linear(shape.hidden, d)
+        self.up, self.down = nn.Linear(d, config.hidden), nn.Linear(config.hidden, d)
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
-        """The same shape, mixed over places and over width."""
-        widths = (self.shape.width, self.shape.kv_width, self.shape.kv_width)
-        x = x + self.out(attention(*self.qkv(self.norm1(x)).split(widths, -1), self.shape))
+        """The same config, mixed over places and over width."""
+        widths = (self.config.width, self.config.kv_width, self.config.kv_width)
+        x = x + self.out(attention(*self.qkv(self.norm1(x)).split(widths, -1), self.config))
         return x + self.down(F.gelu(self.up(self.norm2(x))))
 
 
 class Llama(nn.Module):
     """Embedding, blocks, a norm, the output layer; places enter as rotations of q and k."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
-        self.shape = shape
-        self.tokens = nn.Embedding(shape.vocabulary, shape.width)
-        self.blocks = nn.ModuleList(LlamaBlock(shape) for _ in range(shape.layers))
-        self.norm = nn.RMSNorm(shape.width)
-        self.head = nn.Linear(shape.width, shape.vocabulary, bias=False)
-        if shape.tied:
+        self.config = shape
+        self.tokens = nn.Embedding(config.vocabulary, config.width)
+        self.blocks = nn.ModuleList(LlamaBlock(config) for _ in range(config.layers))
+        self.norm = nn.RMSNorm(config.width)
+        self.head = nn.Linear(config.width, config.vocabulary, bias=False)
+        if config.tied:
             self.head.weight = self.tokens.weight
         self.apply(_scaled_weights)
 
     def forward(self, ids: Int64[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
         """Scores of the next token at every place."""
-        turns = rotations(_fitting(self, ids), self.shape.head_width, ids.device)
+        turns = rotations(_fitting(self, ids), self.config.head_width, ids.device)
         x = self.tokens(ids)
         for block in self.blocks:
             x = block(x, turns)
@@ -84,10 +84,10 @@ class Llama(nn.Module):
 class LlamaBlock(nn.Module):
     """x + attention(norm(x)), then x + down(silu(gate) · up) of norm(x); no biases."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
-        d, kv, h = shape.width, shape.kv_width, shape.hidden
-        self.shape = shape
+        d, kv, h = config.width, config.kv_width, config.hidden
+        self.config = shape
         self.norm1, self.norm2 = nn.RMSNorm(d), nn.RMSNorm(d)
         self.q, self.out = (nn.Linear(d, d, bias=False) for _ in range(2))
         self.k, self.v = (nn.Linear(d, kv, bias=False) for _ in range(2))
@@ -97,9 +97,9 @@ class LlamaBlock(nn.Module):
     def forward(
         self, x: Float[Tensor, "B T D"], turns: tuple[Tensor, Tensor]
     ) -> Float[Tensor, "B T D"]:
-        """The same shape, mixed over places and over width."""
+        """The same config, mixed over places and over width."""
         a = self.norm1(x)
-        x = x + self.out(attention(self.q(a), self.k(a), self.v(a), self.shape, turns))
+        x = x + self.out(attention(self.q(a), self.k(a), self.v(a), self.config, turns))
         b = self.norm2(x)
         return x + self.down(F.silu(self.gate(b)) * self.up(b))
 
@@ -108,14 +108,14 @@ def attention(
     q: Float[Tensor, "B T D"],
     k: Float[Tensor, "B T KV"],
     v: Float[Tensor, "B T KV"],
-    shape: Shape,
+    config: TransformerConfig,
     turns: tuple[Tensor, Tensor] | None = None,
 ) -> Float[Tensor, "B T D"]:
     """Each place mixes the values of the places up to itself; groups of heads share k and v."""
-    q, k, v = (t.unflatten(-1, (-1, shape.head_width)).transpose(1, 2) for t in (q, k, v))
+    q, k, v = (t.unflatten(-1, (-1, config.head_width)).transpose(1, 2) for t in (q, k, v))
     if turns is not None:
         q, k = rotated(q, *turns), rotated(k, *turns)
-    grouped = shape.kv_heads < shape.heads
+    grouped = config.kv_heads < config.heads
     mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=grouped)
     return mixed.transpose(1, 2).flatten(-2)
 
@@ -146,7 +146,7 @@ def sample(
     """`ids` and `tokens` more, each drawn from the model's probabilities given the last context."""
     with torch.no_grad():
         for _ in range(tokens):
-            scores = model(ids[:, -model.shape.context :])[:, -1]
+            scores = model(ids[:, -model.config.context :])[:, -1]
             drawn = torch.multinomial(scores.softmax(-1), 1, generator=generator)
             ids = torch.cat((ids, drawn), dim=1)
     return ids
@@ -154,9 +154,9 @@ def sample(
 
 def _fitting(model: nn.Module, ids: Tensor) -> int:
     """The number of places, if the model has that many."""
-    if not 0 < ids.shape[1] <= model.shape.context:
+    if not 0 < ids.shape[1] <= model.config.context:
         raise ValueError(
-            f"ids must have 1 to {model.shape.context} tokens, the context, got {ids.shape[1]}"
+            f"ids must have 1 to {model.config.context} tokens, the context, got {ids.shape[1]}"
         )
     return ids.shape[1]
 

@@ -2,7 +2,8 @@
 
 No value goes through torch or through the hardware's own conversion, so that what is shown cannot
 change with a version. Sources: IEEE 754-2019 for binary16, 32 and 64; the OCP 8-bit floating point
-specification (2023) for E4M3 and E5M2; bfloat16 is the upper half of a float32.
+specification (2023) for E4M3 and E5M2; OCP Microscaling Formats (2023) for E2M1; bfloat16 is the
+upper half of a float32.
 """
 
 import math
@@ -17,13 +18,15 @@ from course_utils.arguments import count, one_of, shown
 class Format:
     """A binary floating-point format: one sign bit, then exponent and mantissa bits.
 
-    `infinite` is False for E4M3, whose highest exponent stands for numbers and one NaN.
+    `infinite` is False for E4M3, whose highest exponent stands for numbers and one NaN, and `nan`
+    for E2M1, where every pattern is a number.
     """
 
     name: str
     exponent_bits: int
     mantissa_bits: int
     infinite: bool = True
+    nan: bool = True
 
     @property
     def bits(self) -> int:
@@ -39,6 +42,11 @@ class Format:
     def smallest_exponent(self) -> int:
         """The exponent of the smallest normal number; subnormals share it."""
         return 1 - self.bias
+
+    @property
+    def largest_exponent(self) -> int:
+        """The exponent of the largest finite number."""
+        return 2**self.exponent_bits - 1 - self.infinite - self.bias
 
     @property
     def largest(self) -> Fraction:
@@ -66,7 +74,7 @@ class Format:
         ones = (1 << self.exponent_bits) - 1
         if self.infinite:
             return (ones << self.mantissa_bits) - 1
-        return (ones << self.mantissa_bits) + (1 << self.mantissa_bits) - 2
+        return (ones << self.mantissa_bits) + (1 << self.mantissa_bits) - 1 - self.nan
 
     def decode_finite(self, magnitude: int) -> Fraction:
         """The exact value of a pattern without sign that stands for a finite number."""
@@ -85,6 +93,9 @@ FORMATS = {
     "float8_e4m3fn": Format("float8_e4m3fn", 4, 3, infinite=False),
     "float8_e5m2": Format("float8_e5m2", 5, 2),
 }
+E4M3 = FORMATS["float8_e4m3fn"]
+# ±0, 0.5, 1, 1.5, 2, 3, 4, 6: an element of block formats, never used without a scale.
+E2M1 = Format("float4_e2m1fn", 2, 1, infinite=False, nan=False)
 
 
 def format_named(name: str) -> Format:

@@ -1,4 +1,4 @@
-"""The shape of a decoder-only transformer: all that its costs depend on."""
+"""The configuration of a decoder-only transformer: all that its costs depend on."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ def _must_divide(what: str, part: int, whole: str, size: int) -> None:
 
 
 @dataclass(frozen=True)
-class Shape:
+class TransformerConfig:
     """A transformer by its sizes.
 
     'gpt': learned positions, LayerNorm, biases, a feed-forward layer of two products with GELU.
@@ -57,17 +57,21 @@ class Shape:
 
 PRESETS = {
     # Radford et al. 2019; the sizes of OpenAI's released weights.
-    "GPT-2 small": Shape("gpt", 50257, 1024, 12, 768, 12, 4 * 768),
+    "GPT-2 small": TransformerConfig("gpt", 50257, 1024, 12, 768, 12, 4 * 768),
     # Brown et al. 2020, table 2.1; published as 175 billion.
-    "GPT-3": Shape("gpt", 50257, 2048, 96, 12288, 96, 4 * 12288),
+    "GPT-3": TransformerConfig("gpt", 50257, 2048, 96, 12288, 96, 4 * 12288),
     # Grattafiori et al. 2024, table 3, and the released configurations.
-    "Llama-3 8B": Shape("llama", 128256, 8192, 32, 4096, 32, 14336, kv_heads=8, tied=False),
-    "Llama-3 70B": Shape("llama", 128256, 8192, 80, 8192, 64, 28672, kv_heads=8, tied=False),
+    "Llama-3 8B": TransformerConfig(
+        "llama", 128256, 8192, 32, 4096, 32, 14336, kv_heads=8, tied=False
+    ),
+    "Llama-3 70B": TransformerConfig(
+        "llama", 128256, 8192, 80, 8192, 64, 28672, kv_heads=8, tied=False
+    ),
     # The course's own: bytes as tokens.
-    "small": Shape("gpt", 256, 64, 3, 96, 2, 4 * 96),
+    "small": TransformerConfig("gpt", 256, 64, 3, 96, 2, 4 * 96),
 }
 
 
-def preset(name: str) -> Shape:
-    """A known shape by its name; the error lists the names."""
+def preset(name: str) -> TransformerConfig:
+    """A known configuration by its name; the error lists the names."""
     return PRESETS[one_of("name", name, PRESETS)]

@@ -12,21 +12,7 @@ from jaxtyping import Float, Float32
 from torch import Tensor
 
 from course_utils.arguments import one_of, shown
-
-
-@dataclass(frozen=True)
-class Element:
-    """A small floating-point format without infinities.
-
-    Exponents of normal numbers run from `smallest_exponent`, which the subnormals share, to
-    `largest_exponent`.
-    """
-
-    bits: int
-    mantissa_bits: int
-    smallest_exponent: int
-    largest_exponent: int
-    largest: float
+from course_utils.formats.bits import E2M1, E4M3, Format
 
 
 @dataclass(frozen=True)
@@ -36,13 +22,11 @@ class Blocks:
     With E4M3 scales the whole tensor has one more scale, in fp32.
     """
 
-    element: Element
+    element: Format
     size: int
     power_of_two: bool
 
 
-E4M3 = Element(8, 3, -6, 8, 448.0)
-E2M1 = Element(4, 1, 0, 2, 6.0)  # ±0, 0.5, 1, 1.5, 2, 3, 4, 6
 KINDS = {
     "MXFP8": Blocks(E4M3, 32, power_of_two=True),
     "MXFP4": Blocks(E2M1, 32, power_of_two=True),
@@ -88,16 +72,16 @@ def _power_of_two(largest: Float32[Tensor, "... 1"], blocks: Blocks) -> Float32[
 
 def _e4m3(largest: Float32[Tensor, "... 1"], blocks: Blocks) -> Float32[Tensor, "... 1"]:
     """The scale of each block: one E4M3 number times the fp32 scale of the whole tensor."""
-    of_tensor = largest.amax() / (E4M3.largest * blocks.element.largest)
-    relative = torch.where(of_tensor > 0, largest / blocks.element.largest / of_tensor, 0.0)
+    of_tensor = largest.amax() / float(E4M3.largest * blocks.element.largest)
+    relative = torch.where(of_tensor > 0, largest / float(blocks.element.largest) / of_tensor, 0.0)
     return _round(relative, E4M3) * of_tensor
 
 
-def _round(x: Float32[Tensor, "..."], element: Element) -> Float32[Tensor, "..."]:
+def _round(x: Float32[Tensor, "..."], element: Format) -> Float32[Tensor, "..."]:
     """The nearest number of `element` to each of x; torch.round takes ties to the even one."""
-    exponent = _floor_log2(x).clamp(min=element.smallest_exponent)
+    exponent, largest = _floor_log2(x).clamp(min=element.smallest_exponent), float(element.largest)
     step = _power(exponent - element.mantissa_bits)
-    return (torch.round(x / step) * step).clamp(-element.largest, element.largest)
+    return (torch.round(x / step) * step).clamp(-largest, largest)
 
 
 def _floor_log2(x: Float32[Tensor, "..."]) -> Tensor:

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from course_utils.arguments import number, shown, text
-from course_utils.draw.curves import MARKERS
+from course_utils.draw.lines import MARKERS
 from course_utils.draw.picture import PALETTE, Picture, canvas, style
 
 EVERY = 0.5  # seconds between two updates: drawing must not take the time that training needs
@@ -49,7 +49,7 @@ class Growing:
         return lambda step: self.add(name, step.number, step.loss)
 
 
-def growing(
+def lines(
     names: Sequence[str],
     *,
     x: str,

@@ -14,7 +14,7 @@ PERHAPS = {  # why a time may lie far above each bound
 IMITATED = 4.0  # fp32's peak over a narrower format's: above this no units for it can be at work
 
 
-def reason(seconds: object, *, flops: float, nbytes: float, limits: object) -> str:
+def bound(seconds: object, *, flops: float, nbytes: float, limits: object) -> str:
     """The bound that explains `seconds`: arithmetic, memory, starting, or none of them.
 
     `seconds` is a number or a result of `measure.time`; `flops` and `nbytes` are the operation's

@@ -1,7 +1,8 @@
 """The bytes of one training step from its first operation to its last, by category."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
+from typing import Protocol
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -9,9 +10,15 @@ from matplotlib.axes import Axes
 from course_utils import units
 from course_utils.arguments import shown, text
 from course_utils.draw.picture import GREY, PART_COLOURS, Picture, canvas, style
-from course_utils.measure.storages import CATEGORIES, Event
 
 ORDER = ("parameters", "optimizer", "gradients", "activations", "inputs", "temporaries")
+
+
+class Event(Protocol):
+    """Bytes by category after one change, and the phase it happened in."""
+
+    phase: str
+    parts: Mapping[str, int]
 
 
 def timeline(events: Sequence[Event], title: str) -> Picture:
@@ -19,11 +26,11 @@ def timeline(events: Sequence[Event], title: str) -> Picture:
 
     The phases (forward, backward, optimizer) are marked; a dashed line shows the peak.
     """
-    if not events or not all(isinstance(event, Event) for event in events):
+    if not events or not all(hasattr(event, "parts") for event in events):
         raise TypeError(f"events must be the timeline of measure.memory, got {shown(events)}")
-    held = {name: np.array([event.parts[name] for event in events]) for name in CATEGORIES}
+    held = {name: np.array([event.parts[name] for event in events]) for name in ORDER}
     drawn = [name for name in ORDER if held[name].any()]
-    peak = max(event.total for event in events)
+    peak = max(sum(event.parts.values()) for event in events)
     with style():
         figure, (ax,) = canvas(9.2, 3.9)
         at = np.arange(len(events) + 1)
@@ -56,7 +63,7 @@ def _phases(ax: Axes, events: Sequence[Event], peak: int) -> None:
 
 def _axes(ax: Axes, events: int, peak: int) -> None:
     ax.set(xlim=(0, events), ylim=(0, peak * 1.2), xticks=[])
-    ax.set_xlabel("time: one step to the right for each storage that appears, changes or goes")
+    ax.set_xlabel("events in order: a storage is allocated, changes its category, or is freed")
     ax.set_ylabel("bytes held")
     ax.yaxis.set_major_formatter(lambda value, _: units.size(value, significant=2))
     handles, labels = ax.get_legend_handles_labels()

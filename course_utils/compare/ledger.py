@@ -5,14 +5,16 @@ from html import escape
 from numbers import Real
 
 from course_utils.arguments import number, one_of, positive, shown, text
-from course_utils.comparison import ABSENT, Absent, Comparison
-from course_utils.reasons import reason as bound_reason
+from course_utils.compare.bounds import bound
+from course_utils.compare.comparison import ABSENT, Absent, Comparison
 from course_utils.session import session
 from course_utils.table import Table, table
 
 
 class Compare:
     """Call it to compare; `ledger()` lists every comparison of this notebook."""
+
+    bound = staticmethod(bound)
 
     def __call__(
         self,
@@ -32,8 +34,8 @@ class Compare:
         `unit` is one of B, FLOPs, FLOP/s, B/s, s, or a noun such as 'days'. `above`, `near` and
         `below` are the chapter's sentences for a measurement well above, within a quarter of, or
         well below the arithmetic; `bounds` (flops, nbytes, limits) lets the measurements choose
-        the reason instead: see `course_utils.reasons`. A guess that is not a number counts as
-        none, and a remark says so. Raises TypeError or ValueError when `predicted` or `measured`
+        the reason instead: see `bounds.bound`. A guess that is not a number counts as none, and a
+        remark says so. Raises TypeError or ValueError when `predicted` or `measured`
         is neither None nor a finite number of at least 0.
         """
         for name, reason in reasons.items():
@@ -49,7 +51,7 @@ class Compare:
             raise ValueError(f"bounds explain times: unit must be 's', got {unit!r}")
         trust = _trust(predicted, measured, bounds and bounds.get("limits"))
         if bounds and isinstance(values[2], Real) and values[2] > 0:
-            reasons = dict.fromkeys(("above", "below", "near"), bound_reason(values[2], **bounds))
+            reasons = dict.fromkeys(("above", "below", "near"), bound(values[2], **bounds))
         remark = _remark(guess, values[0])
         row = Comparison(*names, *values, *trust, **reasons, remark=remark)
         session.ledger[row.id] = row

@@ -7,7 +7,7 @@ import torch
 from course_utils import hardware, units
 from course_utils.arguments import positive
 from course_utils.measure.clock import Live, Time, time
-from course_utils.measure.peak import Peak, best_matmul, peak
+from course_utils.measure.peaks import Peak, best_matmul, peak
 from course_utils.table import Table, table
 
 COPIED = 2**24  # numbers of 4 bytes: 64 MiB, more than most caches hold

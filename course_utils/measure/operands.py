@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from course_utils.arguments import function, one_of
-from course_utils.measure.flops import _in_backward
+from course_utils.measure.counter import _in_backward
 from course_utils.measure.guard import alone
 from course_utils.measure.watch import QUERIES, is_wrapper, tensors
 from course_utils.table import Table, table

@@ -7,7 +7,7 @@ storages held at its start and by how much the allocator's peak lies above that 
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, field
 
 import torch
@@ -131,3 +131,15 @@ def _report(tracker: StorageTracker, growth: int) -> Memory:
     peak["temporaries"] += max(0, events[0].total + growth - sum(peak.values()))
     largest = {name: max(event.parts[name] for event in events) for name in CATEGORIES}
     return Memory(**peak, largest=largest, timeline=tuple(events))
+
+
+def fake() -> AbstractContextManager:
+    """Inside this block every new tensor is fake: operations give the right shape, and no numbers.
+
+    `measure.memory` weighs them as if they were real, so that a model too large for this machine
+    can be accounted for. Unlike meta tensors they keep their device, and run the operations that
+    it would run. Needs torch._subclasses.fake_tensor.FakeTensorMode, a private module.
+    """
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    return FakeTensorMode()

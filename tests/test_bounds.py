@@ -1,12 +1,11 @@
 """The sentence after a measurement: each bound, and what lies outside all of them."""
 
-from importlib import import_module
-
 import pytest
 import torch
 
 from course_utils import compare, hardware, measure
-from course_utils.reasons import reason
+from course_utils.compare.bounds import bound
+from course_utils.measure import roofline
 from course_utils.session import session
 
 PEAK = measure.Peak(1e12, "measured", "here", "fp32")
@@ -30,18 +29,18 @@ LIMITS = measure.Limits(PEAK, MEMORY, START)
     ],
 )
 def test_the_bound_that_explains_it(seconds, flops, nbytes, words):
-    assert words in reason(seconds, flops=flops, nbytes=nbytes, limits=LIMITS)
+    assert words in bound(seconds, flops=flops, nbytes=nbytes, limits=LIMITS)
 
 
 def test_a_promise_that_is_exceeded_speaks_against_the_measurement():
     promise = measure.Limits(measure.Peak(1e12, "promised", "datasheet", "fp32"), MEMORY, START)
-    words = reason(0.5, flops=1e12, nbytes=1e9, limits=promise)
+    words = bound(0.5, flops=1e12, nbytes=1e9, limits=promise)
     assert words == "It is faster than the datasheet promises: are its FLOPs and its time right?"
 
 
 def test_a_time_is_taken_by_its_value():
     took = measure.Time((1.0, 1.1), 1, "cpu", True, "")
-    assert "arithmetic" in reason(took, flops=1e12, nbytes=1, limits=LIMITS)
+    assert "arithmetic" in bound(took, flops=1e12, nbytes=1, limits=LIMITS)
 
 
 BUSY = measure.Time((1e-6,) * 5, 1, "cpu", False, "somebody had the core")
@@ -56,7 +55,7 @@ SHAKY = measure.Bandwidth(1e10, "measured", "here", False, "the copies varied")
     ],
 )
 def test_what_is_not_to_be_trusted_explains_nothing(seconds, limits, doubt):
-    words = reason(seconds, flops=1e12, nbytes=1e9, limits=limits)
+    words = bound(seconds, flops=1e12, nbytes=1e9, limits=limits)
     assert words == f"It cannot be explained: {doubt}."
     bounds = {"flops": 1e12, "nbytes": 1e9, "limits": limits}
     row = compare(id="x", what="x", unit="s", predicted=1.0, measured=seconds, bounds=bounds)
@@ -92,7 +91,7 @@ def narrow(value=1e10, fp32=5e11, **doubt):
 @pytest.mark.parametrize("seconds", [1.1, 9.0])  # larger products are slower still
 def test_a_format_without_units_is_said_to_be_imitated(seconds):
     words = "no units for fp16 and imitates it: fp32 reached 50 × its rate."
-    assert words in reason(seconds, flops=1e10, nbytes=1e9, limits=narrow())
+    assert words in bound(seconds, flops=1e10, nbytes=1e9, limits=narrow())
 
 
 @pytest.mark.parametrize(
@@ -107,7 +106,7 @@ def test_a_format_without_units_is_said_to_be_imitated(seconds):
 )
 def test_nothing_is_said_to_be_imitated_without_evidence(given, limits):
     given = {"seconds": 1.1, "flops": 1e10, "nbytes": 1e9, **given}
-    assert "imitates" not in reason(limits=limits, **given)
+    assert "imitates" not in bound(limits=limits, **given)
 
 
 def fp32_on_cuda(peak):
@@ -130,19 +129,19 @@ TF32 = "ran as TF32: in fp32 itself no more than 20 TFLOP/s are promised."
 def test_products_beyond_the_promise_ran_as_tf32(monkeypatch, peak, seconds, also):
     given = {"flops": 1.5e14, "nbytes": 1e9, "limits": fp32_on_cuda(peak)}
     monkeypatch.setattr(hardware, "runs_as_tf32", lambda: True)
-    assert TF32 in reason(seconds, **given) and also in reason(seconds, **given)
-    assert "datasheet" not in reason(seconds, **given)  # TF32 is why it is faster
-    assert "TF32" not in reason(7.4, **given)  # fp32 can do that, nearly
+    assert TF32 in bound(seconds, **given) and also in bound(seconds, **given)
+    assert "datasheet" not in bound(seconds, **given)  # TF32 is why it is faster
+    assert "TF32" not in bound(7.4, **given)  # fp32 can do that, nearly
     for other in (LIMITS, narrow()):  # on a processor the setting means nothing
-        assert not other.tf32 and "TF32" not in reason(1e-9, **{**given, "limits": other})
+        assert not other.tf32 and "TF32" not in bound(1e-9, **{**given, "limits": other})
     monkeypatch.setattr(hardware, "runs_as_tf32", lambda: False)
-    assert "TF32" not in reason(seconds, **given) and also in reason(seconds, **given)
+    assert "TF32" not in bound(seconds, **given) and also in bound(seconds, **given)
 
 
 @pytest.mark.parametrize("bad", [0, -1, float("nan"), "1"])
 def test_bad_seconds(bad):
     with pytest.raises((TypeError, ValueError), match="seconds must be"):
-        reason(bad, flops=1, nbytes=1, limits=LIMITS)
+        bound(bad, flops=1, nbytes=1, limits=LIMITS)
 
 
 def test_the_ridge():
@@ -181,7 +180,7 @@ def test_limits_of_a_measured_narrow_format_know_the_best_fp32_product(monkeypat
     best = measure.Peak(1e30, "measured", "earlier", "fp32")
     slow = measure.Peak(1e9, "measured", "here", "bf16")
     monkeypatch.setattr(session, "peaks", {("cpu", "fp32"): best})
-    monkeypatch.setattr(import_module("course_utils.measure.limits"), "peak", lambda *_, **__: slow)
+    monkeypatch.setattr(roofline, "peak", lambda *_, **__: slow)
     monkeypatch.setattr(hardware, "machine", lambda: hardware.Machine("cpu", "x", 2, 2, 1, None))
     found = measure.limits(torch.bfloat16, device="cpu", budget=0.1)
     assert found.fp32 is best and not found.tf32
@@ -199,6 +198,6 @@ def test_the_slower_of_two_copies_counts_if_it_is_to_be_trusted(monkeypatch, tri
         times, doubt = left.pop(0)
         return measure.Time((times * 2 * 2**26 / 1e10,) * 5, 1, "cpu", not doubt, doubt)
 
-    monkeypatch.setattr(import_module("course_utils.measure.limits"), "time", found)
+    monkeypatch.setattr(roofline, "time", found)
     bandwidth = measure.measured_bandwidth("cpu", budget=0.5)
     assert bandwidth.value == pytest.approx(rate) and bandwidth.trusted and not left

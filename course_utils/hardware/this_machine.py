@@ -1,15 +1,9 @@
-"""What machine this is, and what the datasheets promise for known accelerators.
-
-The figures stand in hardware.toml, each row with its source. A device is found by its whole name
-only: "L4" is not "L40S". What is not in the table has no promise: None, shown as "unknown".
-"""
+"""What machine this is: its device, cores, threads and memory, and its datasheet's promise."""
 
 import os
 import platform
-import tomllib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 
 import psutil
@@ -17,6 +11,7 @@ import torch
 
 from course_utils import units
 from course_utils.arguments import one_of, text
+from course_utils.hardware.datasheets import Device, find
 from course_utils.table import Table, table
 
 DTYPES = {
@@ -26,23 +21,6 @@ DTYPES = {
 }
 _CGROUP = Path("/sys/fs/cgroup")
 _MEMORY_FILES = ("memory.max", "memory/memory.limit_in_bytes")
-
-
-@dataclass(frozen=True)
-class Device:
-    """One row of hardware.toml. Rates in FLOP/s (dense, fp32 accumulation), bandwidth in B/s."""
-
-    name: str
-    reported_as: tuple[str, ...]
-    memory: float
-    bandwidth: float
-    source: str
-    note: str = ""
-    peak: dict[str, float] = field(default_factory=dict)
-
-    def promised(self, kind: str) -> float | None:
-        """FLOP/s the datasheet promises for 'fp32', 'tf32', 'fp16', 'bf16' or 'fp8', or None."""
-        return self.peak.get(one_of("kind", kind, ("fp32", "tf32", "fp16", "bf16", "fp8")))
 
 
 @dataclass(frozen=True)
@@ -76,22 +54,6 @@ class Machine:
 
     def _repr_html_(self) -> str:
         return self.as_table()._repr_html_()
-
-
-@cache
-def devices() -> tuple[Device, ...]:
-    """Every device of hardware.toml, in the order of the file."""
-    rows = tomllib.loads(files("course_utils").joinpath("hardware.toml").read_text("utf-8"))
-    return tuple(
-        Device(**{**row, "reported_as": tuple(row["reported_as"])}) for row in rows["device"]
-    )
-
-
-def find(name: str) -> Device | None:
-    """The device with exactly this name, as the course or as a driver writes it, or None."""
-    text("name", name)
-    matches = (d for d in devices() if name == d.name or name in d.reported_as)
-    return next(matches, None)
 
 
 def backend() -> str:

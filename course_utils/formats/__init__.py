@@ -1,0 +1,33 @@
+"""Number formats: bit by bit, in blocks that share a scale, and whole tensors rounded to fp8."""
+
+from course_utils.formats.bits import (
+    FORMATS,
+    Format,
+    decode,
+    encode,
+    exact,
+    fields,
+    format_named,
+    from_bits,
+    neighbours,
+    spacing,
+)
+from course_utils.formats.blocks import KINDS, bytes_per_element, round_blocks
+from course_utils.formats.fp8 import round_fp8
+
+__all__ = [
+    "FORMATS",
+    "KINDS",
+    "Format",
+    "bytes_per_element",
+    "decode",
+    "encode",
+    "exact",
+    "fields",
+    "format_named",
+    "from_bits",
+    "neighbours",
+    "round_blocks",
+    "round_fp8",
+    "spacing",
+]

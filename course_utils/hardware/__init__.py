@@ -1,0 +1,38 @@
+"""This machine, what datasheets promise for known ones, and what recorded ones measured."""
+
+from course_utils.hardware.datasheets import Device, devices, find
+from course_utils.hardware.recordings import Run, read_run, recorded, runs
+from course_utils.hardware.this_machine import (
+    DTYPES,
+    Machine,
+    backend,
+    device_type,
+    dtype_name,
+    limit_threads,
+    machine,
+    promised,
+    runs_as_tf32,
+    usable_cores,
+    usable_memory,
+)
+
+__all__ = [
+    "DTYPES",
+    "Device",
+    "Machine",
+    "Run",
+    "backend",
+    "device_type",
+    "devices",
+    "dtype_name",
+    "find",
+    "limit_threads",
+    "machine",
+    "promised",
+    "read_run",
+    "recorded",
+    "runs",
+    "runs_as_tf32",
+    "usable_cores",
+    "usable_memory",
+]

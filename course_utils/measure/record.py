@@ -1,0 +1,101 @@
+"""Record what this machine can do: `python -m course_utils.measure.record`.
+
+It measures the machine's bounds and its matmuls in each number format and writes one small JSON
+file. The chapters show such runs of other machines beside the learner's own: `hardware.recorded()`.
+"""
+
+import argparse
+import json
+import os
+import platform
+import re
+import sys
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+
+import torch
+
+from course_utils import hardware, measure
+from course_utils.arguments import positive
+
+SIZES = (64, 128, 256, 512, 1024, 2048, 4096, 8192)
+
+
+def record(folder: Path, *, budget: float = 60.0) -> Path:
+    """Measure this machine for about `budget` seconds and write the run into `folder`.
+
+    Everything is measured, also where a datasheet makes a promise. Raises OSError at once when
+    `folder` cannot be written into; and RuntimeError, and writes nothing, when the machine is too
+    busy for the peak or the bandwidth to be trusted.
+    """
+    third = positive("budget", budget) / 3
+    if not (folder.is_dir() and os.access(folder, os.W_OK)):
+        raise OSError(f"folder must be a folder that can be written into, got {folder}")
+    device, machine = hardware.backend(), hardware.machine()
+    sweep = measure.sweep(
+        {name: _product(dtype, device) for name, dtype in hardware.DTYPES.items()},
+        SIZES,
+        budget=2 * third,
+        work=lambda n: n**3,
+    )
+    for _ in sweep:
+        pass
+    peaks = {
+        name: measure.best_matmul(device, dtype, budget=third / 4)
+        for name, dtype in hardware.DTYPES.items()
+    }
+    copied = measure.measured_bandwidth(device, budget=third / 4)
+    _insist([peaks["fp32"], copied])
+    run = {
+        "device": machine.name,
+        "backend": device,
+        "cores": machine.cores,
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "date": date.today().isoformat(),
+        "bandwidth": copied.value,
+        "peaks": {name: peak.value for name, peak in peaks.items()},
+        "products": {name: dict(zip(*sweep.points(name), strict=True)) for name in sweep.series},
+    }
+    return _write(run, folder)
+
+
+def _product(dtype: torch.dtype, device: str) -> Callable[[int], Callable[[], object]]:
+    def prepare(n: int) -> Callable[[], object]:
+        x, w = (torch.randn(n, n, device=device).to(dtype) for _ in range(2))
+        return lambda: x @ w
+
+    return prepare
+
+
+def _insist(results: list) -> None:
+    doubts = [result.reason for result in results if not result.trusted]
+    if doubts:
+        raise RuntimeError(f"the machine is too busy to be recorded: {doubts[0]}")
+
+
+def _write(run: dict, folder: Path) -> Path:
+    slug = re.sub(r"[^a-z0-9]+", "-", f"{run['device']} {run['cores']:g} cores".lower()).strip("-")
+    path = folder / f"{slug}.json"
+    path.write_text(json.dumps(run, indent=1) + "\n", encoding="utf-8")
+    return path
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command: record this machine, into a folder of your choice."""
+    prog = "python -m course_utils.measure.record"
+    parser = argparse.ArgumentParser(prog=prog, description=main.__doc__)
+    parser.add_argument("folder", nargs="?", type=Path, default=Path.cwd())
+    parser.add_argument("--seconds", type=float, default=60.0, help="time to spend, about")
+    asked = parser.parse_args(arguments)
+    try:
+        print("written:", record(asked.folder, budget=asked.seconds))
+    except (OSError, RuntimeError, ValueError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
