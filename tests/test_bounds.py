@@ -5,6 +5,7 @@ import torch
 
 from course_utils import compare, hardware, measure
 from course_utils.compare.bounds import bound
+from course_utils.hardware import this_machine
 from course_utils.measure import roofline
 from course_utils.session import session
 
@@ -129,12 +130,14 @@ TF32 = "ran as TF32: in fp32 itself no more than 20 TFLOP/s are promised."
 def test_products_beyond_the_promise_ran_as_tf32(monkeypatch, peak, seconds, also):
     given = {"flops": 1.5e14, "nbytes": 1e9, "limits": fp32_on_cuda(peak)}
     monkeypatch.setattr(hardware, "runs_as_tf32", lambda: True)
+    monkeypatch.setattr(this_machine, "runs_as_tf32", lambda: True)
     assert TF32 in bound(seconds, **given) and also in bound(seconds, **given)
     assert "datasheet" not in bound(seconds, **given)  # TF32 is why it is faster
     assert "TF32" not in bound(7.4, **given)  # fp32 can do that, nearly
     for other in (LIMITS, narrow()):  # on a processor the setting means nothing
         assert not other.tf32 and "TF32" not in bound(1e-9, **{**given, "limits": other})
     monkeypatch.setattr(hardware, "runs_as_tf32", lambda: False)
+    monkeypatch.setattr(this_machine, "runs_as_tf32", lambda: False)
     assert "TF32" not in bound(seconds, **given) and also in bound(seconds, **given)
 
 
@@ -164,12 +167,14 @@ def a100(monkeypatch):
     device = hardware.find("A100 80GB SXM")
     machine = hardware.Machine("cpu", "A100", 8, 8, 80 * 10**9, device)
     monkeypatch.setattr(hardware, "machine", lambda: machine)
+    monkeypatch.setattr(this_machine, "machine", lambda: machine)
     return device
 
 
 @pytest.mark.parametrize("tf32", [True, False])
 def test_limits_on_cuda_know_plain_fp32(monkeypatch, a100, tf32):
     monkeypatch.setattr(hardware, "runs_as_tf32", lambda: tf32)
+    monkeypatch.setattr(this_machine, "runs_as_tf32", lambda: tf32)
     found = measure.limits(budget=0.05)
     assert found.peak.value == a100.promised("tf32" if tf32 else "fp32")
     assert found.fp32.value == a100.promised("fp32") and found.tf32 is tf32
@@ -182,6 +187,9 @@ def test_limits_of_a_measured_narrow_format_know_the_best_fp32_product(monkeypat
     monkeypatch.setattr(session, "peaks", {("cpu", "fp32"): best})
     monkeypatch.setattr(roofline, "peak", lambda *_, **__: slow)
     monkeypatch.setattr(hardware, "machine", lambda: hardware.Machine("cpu", "x", 2, 2, 1, None))
+    monkeypatch.setattr(
+        this_machine, "machine", lambda: hardware.Machine("cpu", "x", 2, 2, 1, None)
+    )
     found = measure.limits(torch.bfloat16, device="cpu", budget=0.1)
     assert found.fp32 is best and not found.tf32
 

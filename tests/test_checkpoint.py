@@ -24,6 +24,7 @@ from course_utils.train import (
     Checkpoints,
     Diverged,
     checkpoint,
+    one_step,
     optimizers,
     precision,
     train,
@@ -142,7 +143,10 @@ def test_the_loss_scale_goes_on(tmp_path):
 
     def go(recipe, model, rule, steps):
         x, y = torch.ones(16, 8), torch.full((16, 1), 100.0)  # too far off for the first scale
-        return [recipe.step(model, rule, x, y, torch.nn.functional.mse_loss) for _ in range(steps)]
+        return [
+            one_step(model, rule, x, y, torch.nn.functional.mse_loss, precision=recipe)
+            for _ in range(steps)
+        ]
 
     recipe, model, rule, kept = start()
     go(recipe, model, rule, 12)

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from course_utils import hardware, measure
+from course_utils.hardware import this_machine
 from course_utils.measure import clock, peaks, series
 from course_utils.measure.peaks import best_matmul
 from course_utils.predict import matmul_flops
@@ -223,6 +224,7 @@ def test_a_promise_is_used_only_for_the_right_dtype(monkeypatch):
     t4 = hardware.find("T4")
     machine = hardware.Machine("cpu", "T4", 2, 2, 16 * 10**9, t4)
     monkeypatch.setattr(hardware, "machine", lambda: machine)
+    monkeypatch.setattr(this_machine, "machine", lambda: machine)
     monkeypatch.setattr(session, "peaks", {})
     assert measure.peak().value == 8.1e12 and measure.peak().kind == "promised"
     assert measure.peak(dtype=torch.float16).value == 65e12

@@ -14,7 +14,7 @@ from torch import nn
 from torch.nn.functional import mse_loss
 
 from course_utils import formats, measure
-from course_utils.train import Diverged, models, one_step, optimizers, precision, train
+from course_utils.train import Diverged, evaluate, models, one_step, optimizers, precision, train
 
 E4M3, E5M2 = torch.float8_e4m3fn, torch.float8_e5m2
 AUTOCAST = {"autocast bf16": torch.bfloat16, "fp16": torch.float16, "fp16 scaled": torch.float16}
@@ -63,6 +63,20 @@ def test_every_recipe_learns_and_does_so_again(name):
 
 
 @pytest.mark.parametrize("name", precision.NAMES)
+def test_a_model_is_evaluated_in_the_recipe_it_was_trained_in(name):
+    (recipe, model, _, _), batches = run(name, steps=3), data()
+    with torch.no_grad():
+        losses = [recipe.forward(model, *next(batches), mse_loss).item() for _ in range(4)]
+    assert evaluate(model, data(), mse_loss, steps=4, precision=recipe) == sum(losses) / 4
+
+
+def test_a_narrow_model_takes_no_wide_inputs_without_its_recipe():
+    _, model, _, _ = run("bf16", steps=1)
+    with pytest.raises(RuntimeError, match="(?i)dtype"):
+        evaluate(model, data(), mse_loss, steps=1)
+
+
+@pytest.mark.parametrize("name", precision.NAMES)
 def test_tokens_stay_whole_numbers(name):
     torch.manual_seed(0)
     recipe, model, optimizer = prepared(name, models.Bigram(4, dropout=0.0), lr=0.1)
@@ -90,9 +104,8 @@ def test_only_scaling_has_a_scale():
 def test_a_loss_that_is_not_finite_stops_before_anything_changes(name, value):
     recipe, model, optimizer = prepared(name)
     before, (x, y) = vector(model), next(data())
-    for step in (recipe.step, lambda *given: one_step(*given, precision=recipe)):
-        with pytest.raises(Diverged, match=f"the loss is {value} at step 7: .* may help"):
-            step(model, optimizer, x, y, lambda p, y: (p * 0).sum() + value, 7)
+    with pytest.raises(Diverged, match=f"the loss is {value} at step 7: .* may help"):
+        one_step(model, optimizer, x, y, lambda p, y: (p * 0).sum() + value, 7, recipe)
     assert torch.equal(vector(model), before) and not optimizer.state
     assert all(p.grad is None for p in model.parameters()) and recipe.skipped == 0
 
@@ -112,16 +125,6 @@ def test_fp32_is_the_plain_loop_bit_for_bit():
     plain = train(model, optimizer, data(), mse_loss, steps=20).losses
     _, ours, _, losses = run("fp32", steps=20)
     assert losses == plain and torch.equal(vector(ours), vector(model))
-
-
-def test_one_step_gives_the_recipe_its_arguments():
-    (x, y), losses = next(data()), []
-    for step in ("one_step", "recipe.step"):
-        recipe, model, optimizer = prepared("bf16")
-        take = recipe.step if step == "recipe.step" else one_step
-        settings = {} if step == "recipe.step" else {"precision": recipe}
-        losses.append(take(model, optimizer, x, y, mse_loss, **settings))
-    assert losses[0] == losses[1]
 
 
 @pytest.mark.parametrize("wrong", ["bf16", torch.bfloat16, 16])
@@ -152,7 +155,8 @@ def test_pure_bf16_loses_small_updates():
         nn.init.ones_(layer.weight)
         recipe, model, optimizer = prepared(name, layer, optimizers.SGD, lr=0.001)
         for _ in range(20):
-            recipe.step(model, optimizer, torch.ones(1, 1), torch.ones(1, 1), lambda p, y: -p.sum())
+            one = torch.ones(1, 1)
+            one_step(model, optimizer, one, one, lambda p, y: -p.sum(), precision=recipe)
         moved[name] = layer.weight.item()
     assert moved == {"fp32": pytest.approx(1.02), "bf16": 1.0}
 
@@ -198,7 +202,9 @@ def test_small_gradients_underflow_without_scaling(name):
     settings = {"model": mlp(8, 1), "make": optimizers.SGD, "lr": 1e7}
     recipe, model, optimizer = prepared(name, **settings)
     start, batches = vector(model), data()
-    losses = [recipe.step(model, optimizer, *next(batches), small) for _ in range(30)]
+    losses = [
+        one_step(model, optimizer, *next(batches), small, precision=recipe) for _ in range(30)
+    ]
     if name == "fp16":
         assert all(p.grad.count_nonzero() == 0 for p in model.parameters())
         assert torch.equal(vector(model), start)
@@ -218,13 +224,13 @@ def test_overflow_skips_steps_halves_the_scale_and_recovers():
     while not recipe.skipped or recipe.scale < scale:
         assert torch.equal(vector(model), start) and not optimizer.state
         scale = recipe.scale
-        losses.append(recipe.step(model, optimizer, x, far, mse_loss))
+        losses.append(one_step(model, optimizer, x, far, mse_loss, precision=recipe))
         assert recipe.scale in (scale, scale / 2)
     assert recipe.skipped == len(losses) - 1 >= 3 and len(set(losses)) == 1
     assert recipe.scale == 65536 / 2**recipe.skipped
     skipped, moved = recipe.skipped, vector(model)
     assert not torch.equal(moved, start) and moved.isfinite().all()
-    later = [recipe.step(model, optimizer, x, far, mse_loss) for _ in range(20)]
+    later = [one_step(model, optimizer, x, far, mse_loss, precision=recipe) for _ in range(20)]
     assert later[-1] < 0.3 * losses[0] and recipe.skipped == skipped
 
 
@@ -245,13 +251,13 @@ def test_without_scaling_infinite_gradients_reach_the_parameters(name):
     layer = nn.Linear(1, 1, bias=False)
     recipe, model, optimizer = prepared(name, layer, optimizers.SGD, lr=1e-9)
     batch = (torch.full((1, 1), 100.0), torch.zeros(1, 1), lambda p, y: 1000 * p.float().sum())
-    recipe.step(model, optimizer, *batch)
+    one_step(model, optimizer, *batch, precision=recipe)
     if name == "fp16 scaled":
         assert vector(model).isfinite().all() and recipe.skipped == 1
         return
     assert not vector(model).isfinite().any()
     with pytest.raises(Diverged, match="at step 2: fp16 ends at 65504: bf16, or a smaller lr"):
-        recipe.step(model, optimizer, *batch, 2)
+        one_step(model, optimizer, *batch, 2, precision=recipe)
 
 
 @pytest.mark.parametrize("name", ["fp16", "fp16 scaled"])
@@ -259,7 +265,7 @@ def test_a_forward_pass_beyond_65504_stops_the_run(name):
     recipe, model, optimizer = prepared(name)
     before, (x, y) = vector(model), next(data())
     with pytest.raises(Diverged, match="the loss is (inf|nan) at step 1: fp16 ends at 65504"):
-        recipe.step(model, optimizer, x * 1e7, y, mse_loss)
+        one_step(model, optimizer, x * 1e7, y, mse_loss, precision=recipe)
     assert torch.equal(vector(model), before) and recipe.skipped == 0
 
 
@@ -272,7 +278,7 @@ def test_gradients_that_are_nan_at_every_scale_end_the_run():
 
     with pytest.raises(Diverged, match="not finite at any loss scale; 1[67][0-9] skipped"):
         for _ in range(300):
-            recipe.step(model, optimizer, x, y, loss)
+            one_step(model, optimizer, x, y, loss, precision=recipe)
     assert torch.equal(vector(model), start)
 
 
@@ -432,9 +438,10 @@ def test_fp8_changes_linear_layers_in_place_and_keeps_their_parameters():
 def test_gradients_that_are_not_finite_reach_the_loop_as_nan():
     recipe, model, optimizer = prepared("fp8 simulated")
     x, y = next(data())
-    recipe.step(model, optimizer, x, y, lambda p, y: (p - p.detach()).sum().sqrt())
+    infinite = lambda p, y: (p - p.detach()).sum().sqrt()  # noqa: E731
+    one_step(model, optimizer, x, y, infinite, precision=recipe)
     with pytest.raises(Diverged, match="the loss is nan at step 2"):
-        recipe.step(model, optimizer, x, y, mse_loss, 2)
+        one_step(model, optimizer, x, y, mse_loss, 2, precision=recipe)
 
 
 # What cannot be chosen or prepared

@@ -40,7 +40,7 @@ class Machine:
         facts = [
             ("device that computes", f"{self.name} ({self.backend})"),
             ("cores this kernel may use", units.digits(self.cores)),
-            ("threads PyTorch uses", str(self.threads)),
+            ("threads PyTorch uses", f"{self.threads}, held to the cores above"),
             ("memory of that device", units.size(self.memory)),
             ("the same in GiB", units.size(self.memory, binary=True)),
             ("promise found", promised),
@@ -76,12 +76,15 @@ def device_type(device: str | torch.device | None) -> str:
 
 
 def machine() -> Machine:
-    """This machine, read live. A processor alone has no promise: see `Machine`."""
-    kind = backend()
+    """This machine, read live. A processor alone has no promise: see `Machine`.
+
+    Asking for it holds PyTorch's threads to the cores that this kernel may use: `limit_threads`.
+    """
+    kind, threads = backend(), limit_threads()
     name = _cpu_name() if kind in ("cpu", "mps") else _accelerator_name(kind)
     memory = _cuda_memory() if kind == "cuda" else usable_memory()
     promise = None if kind == "cpu" else find(name)
-    return Machine(kind, name, usable_cores(), torch.get_num_threads(), memory, promise)
+    return Machine(kind, name, usable_cores(), threads, memory, promise)
 
 
 def promised(dtype: torch.dtype = torch.float32) -> float | None:

@@ -21,7 +21,7 @@ class GPT(nn.Module):
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
-        self.config = shape
+        self.config = config
         self.tokens = nn.Embedding(config.vocabulary, config.width)
         self.places = nn.Embedding(config.context, config.width)
         self.blocks = nn.ModuleList(GPTBlock(config) for _ in range(config.layers))
@@ -45,7 +45,7 @@ class GPTBlock(nn.Module):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         d, kv = config.width, config.kv_width
-        self.config = shape
+        self.config = config
         self.norm1, self.norm2 = nn.LayerNorm(d), nn.LayerNorm(d)
         self.qkv = nn.Linear(d, d + 2 * kv)
         self.out = nn.Linear(d, d)
@@ -63,7 +63,7 @@ class Llama(nn.Module):
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
-        self.config = shape
+        self.config = config
         self.tokens = nn.Embedding(config.vocabulary, config.width)
         self.blocks = nn.ModuleList(LlamaBlock(config) for _ in range(config.layers))
         self.norm = nn.RMSNorm(config.width)
@@ -87,7 +87,7 @@ class LlamaBlock(nn.Module):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         d, kv, h = config.width, config.kv_width, config.hidden
-        self.config = shape
+        self.config = config
         self.norm1, self.norm2 = nn.RMSNorm(d), nn.RMSNorm(d)
         self.q, self.out = (nn.Linear(d, d, bias=False) for _ in range(2))
         self.k, self.v = (nn.Linear(d, kv, bias=False) for _ in range(2))
