@@ -1,4 +1,4 @@
-"""A small table with a plain-text and an HTML form, the same in every chapter."""
+"""How results show themselves: a small table or a line, as plain text and as HTML."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -41,6 +41,37 @@ class Table:
         title = f"<p><b>{escape(self.title)}</b></p>\n" if self.title else ""
         note = f"\n<p>\n{escape(self.note)}\n</p>" if self.note else ""
         return f"{title}<table>\n<tr>{head}</tr>\n{body}\n</table>{note}"
+
+
+class Result:
+    """What an instrument or a comparison found: it shows itself, and says what speaks against it.
+
+    `doubt` is one sentence on why it is not to be trusted, '' if nothing is known against it.
+    Subclasses give what is shown: a `Table`, or one line of text.
+    """
+
+    doubt: str = ""
+
+    @property
+    def trusted(self) -> bool:
+        """Whether nothing speaks against it."""
+        return not self.doubt
+
+    def shown(self) -> "Table | str":
+        """What a notebook shows."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return str(self.shown())
+
+    def _repr_html_(self) -> str:
+        shown = self.shown()
+        return shown._repr_html_() if isinstance(shown, Table) else f"<p>{escape(shown)}</p>"
+
+
+def first_doubt(*values: object) -> str:
+    """The first doubt among results; what is no result, such as a plain number, has none."""
+    return next(filter(None, (getattr(value, "doubt", "") for value in values)), "")
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]], **texts: str) -> Table:

@@ -2,8 +2,13 @@
 
 Decimal prefixes (kB, MB, GB: powers of 1000) unless `binary=True` asks for KiB, MiB, GiB
 (powers of 1024), after IEC 80000-13.
+
+Each function takes a number, or a result with a `value` and a `doubt`: then its text says that
+the number is unsure, and why.
 """
 
+from collections.abc import Callable
+from functools import wraps
 from numbers import Integral
 
 from course_utils.arguments import count, number, shown, text
@@ -27,6 +32,23 @@ _DURATIONS = (
 _SECONDS = {"years": 365.25 * 86400, "days": 86400, "hours": 3600, "minutes": 60}
 
 
+def unsure(words: str, doubt: str) -> str:
+    """`words`, and the `doubt` about them if there is one: '3 ms (unsure: only one call)'."""
+    return f"{words} (unsure: {doubt})" if doubt else words
+
+
+def _of_results(form: Callable[..., str]) -> Callable[..., str]:
+    """Let `form`, which makes a text of a number, take a result too, and say its doubt."""
+
+    @wraps(form)
+    def carrying(value: float | object, *options: object, **named: object) -> str:
+        words = form(getattr(value, "value", value), *options, **named)
+        return unsure(words, getattr(value, "doubt", ""))
+
+    return carrying
+
+
+@_of_results
 def digits(value: float, significant: int = 4) -> str:
     """`value` with that many significant digits: 143.9, 0.7996, 1638, 6.3e+24 as 6.3e24.
 
@@ -42,6 +64,7 @@ def digits(value: float, significant: int = 4) -> str:
     return _trim(f"{rounded:.{max(0, significant - 1 - _magnitude(rounded))}f}")
 
 
+@_of_results
 def size(value: float, *, binary: bool = False, significant: int = 4) -> str:
     """Bytes as text: size(2415919104) is '2.416 GB', with binary=True '2.25 GiB'.
 
@@ -54,6 +77,7 @@ def size(value: float, *, binary: bool = False, significant: int = 4) -> str:
     return _prefixed(value, "B", base, prefixes, significant)
 
 
+@_of_results
 def flops(value: float, *, significant: int = 4) -> str:
     """A count of floating-point operations: flops(8.8e12) is '8.8 TFLOPs'. A count, not a rate.
 
@@ -65,6 +89,7 @@ def flops(value: float, *, significant: int = 4) -> str:
     return _prefixed(value, "FLOPs", 1000, _DECIMAL[:6], significant)
 
 
+@_of_results
 def rate(value: float | None, *, unit: str = "FLOP/s", significant: int = 4) -> str:
     """A rate as text: rate(989.5e12) is '989.5 TFLOP/s'; None (no such figure) is 'unknown'."""
     if value is None:
@@ -73,6 +98,7 @@ def rate(value: float | None, *, unit: str = "FLOP/s", significant: int = 4) -> 
     return _prefixed(value, text("unit", unit), 1000, _DECIMAL[:6], significant)
 
 
+@_of_results
 def duration(seconds: float, *, significant: int = 4) -> str:
     """Seconds as text in the unit that reads best, from ns to years of 365.25 days."""
     if number("seconds", seconds, at_least=0) == 0:
@@ -84,6 +110,7 @@ def duration(seconds: float, *, significant: int = 4) -> str:
     return f"{digits(seconds / 1e-9, significant)} ns"
 
 
+@_of_results
 def amount(value: float, *, significant: int = 4) -> str:
     """A large count in words: amount(70e9) is '70 billion'."""
     value = _rounded(number("value", value, at_least=0), significant)
@@ -93,6 +120,7 @@ def amount(value: float, *, significant: int = 4) -> str:
     return digits(value, significant)
 
 
+@_of_results
 def ratio(value: float, *, significant: int = 3) -> str:
     """A ratio as text: '1.36 ×'."""
     return f"{digits(number('value', value, at_least=0), significant)} ×"
@@ -107,6 +135,7 @@ def measured(value: str | None) -> str:
     return NOT_REACHED if value is None else f"{MEASURED} {text('value', value)}"
 
 
+@_of_results
 def quantity(value: float, unit: str, *, significant: int = 4) -> str:
     """`value` in the words of its `unit`: B, FLOPs, FLOP/s, B/s, s, '' (none) or a noun.
 

@@ -11,7 +11,7 @@ from course_utils.session import session
 
 PEAK = measure.Peak(1e12, "measured", "here", "fp32")
 MEMORY = measure.Bandwidth(1e10, "measured", "here")
-START = measure.Time((1e-6,) * 5, 1, "cpu", True, "")
+START = measure.Time((1e-6,) * 5, 1, "cpu")
 LIMITS = measure.Limits(PEAK, MEMORY, START)
 
 
@@ -40,12 +40,12 @@ def test_a_promise_that_is_exceeded_speaks_against_the_measurement():
 
 
 def test_a_time_is_taken_by_its_value():
-    took = measure.Time((1.0, 1.1), 1, "cpu", True, "")
+    took = measure.Time((1.0, 1.1), 1, "cpu")
     assert "arithmetic" in bound(took, flops=1e12, nbytes=1, limits=LIMITS)
 
 
-BUSY = measure.Time((1e-6,) * 5, 1, "cpu", False, "somebody had the core")
-SHAKY = measure.Bandwidth(1e10, "measured", "here", False, "the copies varied")
+BUSY = measure.Time((1e-6,) * 5, 1, "cpu", "somebody had the core")
+SHAKY = measure.Bandwidth(1e10, "measured", "here", "the copies varied")
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_what_is_not_to_be_trusted_explains_nothing(seconds, limits, doubt):
     words = bound(seconds, flops=1e12, nbytes=1e9, limits=limits)
     assert words == f"It cannot be explained: {doubt}."
     bounds = {"flops": 1e12, "nbytes": 1e9, "limits": limits}
-    row = compare(id="x", what="x", unit="s", predicted=1.0, measured=seconds, bounds=bounds)
+    row = compare(id="x", what="x", unit="s", predicted=1.0, measured=seconds, because=bounds)
     assert row.cells()[3] == "≈ not comparable" and doubt in row.explanation()
 
 
@@ -68,7 +68,7 @@ def test_doubts_about_the_limits_show():
     assert "(unsure: the copies varied)" in repr(shaky.bandwidth)
     assert not shaky.ridge.trusted and "unsure: the copies varied" in repr(shaky.ridge)
     assert measure.Limits(PEAK, MEMORY, BUSY).trusted
-    floor = measure.Peak(1e12, "measured", "here", "fp32", 64, False, "noise")
+    floor = measure.Peak(1e12, "measured", "here", "fp32", 64, "noise")
     assert not measure.Limits(floor, MEMORY, START).ridge.trusted
     assert measure.Limits(floor, MEMORY, START).trusted  # a floor serves for an explanation
     row = compare(id="x", what="x", unit="", measured=shaky.ridge, predicted=100.0)
@@ -77,7 +77,7 @@ def test_doubts_about_the_limits_show():
 
 def test_compare_lets_the_bounds_speak():
     bounds = {"flops": 1e11, "nbytes": 1e10, "limits": LIMITS}
-    given = {"id": "x", "what": "x", "unit": "s", "predicted": 1.0, "bounds": bounds}
+    given = {"id": "x", "what": "x", "unit": "s", "predicted": 1.0, "because": bounds}
     for measured in (1.0, 1.4):
         assert "bound by memory" in compare(measured=measured, **given).explanation()
     assert "bound" not in compare(measured=None, **given).explanation()
@@ -102,7 +102,7 @@ def test_a_format_without_units_is_said_to_be_imitated(seconds):
         ({"seconds": 0.5}, narrow()),  # faster than the peak
         ({}, narrow(fp32=2e10)),  # twice as slow is no imitation
         ({}, narrow(fp32=1e9)),
-        ({}, narrow(trusted=False, reason="noise")),
+        ({}, narrow(doubt="noise")),
     ],
 )
 def test_nothing_is_said_to_be_imitated_without_evidence(given, limits):
@@ -156,7 +156,7 @@ def test_limits_of_this_machine():
     assert found.ridge.value == found.peak.value / found.bandwidth.value
     assert 1e-8 < found.overhead.value < 1e-2
     assert 1e8 < found.bandwidth.value < 1e14
-    rows = found.as_table().rows
+    rows = found.shown().rows
     assert [row[0] for row in rows] == ["peak", "bandwidth", "starting an operation", "ridge"]
     assert all(row[1].startswith("≈ ") for row in rows)
 
@@ -204,7 +204,7 @@ def test_the_slower_of_two_copies_counts_if_it_is_to_be_trusted(monkeypatch, tri
     def found(fn, *, budget, device):
         assert budget == 0.25
         times, doubt = left.pop(0)
-        return measure.Time((times * 2 * 2**26 / 1e10,) * 5, 1, "cpu", not doubt, doubt)
+        return measure.Time((times * 2 * 2**26 / 1e10,) * 5, 1, "cpu", doubt)
 
     monkeypatch.setattr(roofline, "time", found)
     bandwidth = measure.measured_bandwidth("cpu", budget=0.5)

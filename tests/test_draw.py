@@ -130,8 +130,8 @@ def test_stacked_bars_lie_end_to_end():
 
 def test_curves_draw_every_point():
     picture = draw.curves(
-        {"a": ([1, 2], [0.1, 0.2]), "b": ([1], [3.0])},
-        x="n", y="time", unit="s", title="t", sizes=[1, 2], hollow={"a": [2]},
+        {"a": ([1, 2], [0.1, measure.Quantity(0.2, "noise")]), "b": ([1], [3.0])},
+        x="n", y="time", unit="s", title="t", sizes=[1, 2],
     )  # fmt: skip
     (ax,) = picture.figure.axes
     assert [list(line.get_ydata()) for line in ax.lines] == [[0.1, 0.2], [0.2], [3.0]]
@@ -254,11 +254,35 @@ def test_a_roofline_bends_at_the_ridge():
     assert "m: ≈ 100 FLOP/s" in both.text and "k: 50 FLOP/s, ridge at 5 FLOPs" in both.text
 
 
+NOISY = measure.Quantity(5.0, "noise")
+
+
 def test_points_that_are_not_to_be_trusted_are_hollow():
-    points = {"sure": (0.1, 1.0), "unsure": (1.0, 5.0)}
-    picture = draw.roofline({"m": (100.0, 10.0)}, points, title="t", hollow=["unsure"])
+    points = {"sure": (0.1, 1.0), "unsure": (1.0, NOISY)}
+    picture = draw.roofline({"m": (100.0, 10.0)}, points, title="t")
     sure, unsure = picture.figure.axes[0].lines[2:]
     assert unsure.get_markerfacecolor() == "white" != sure.get_markerfacecolor()
+    assert unsure.get_ydata() == [5.0]
+
+
+def test_a_roof_made_of_an_unsure_peak_or_bandwidth_is_dashed_and_says_so():
+    roofs = {"a": (100.0, 10.0), "b": (50.0, NOISY)}
+    picture = draw.roofline(roofs, title="t", live=["b"])
+    sure, _, unsure, _ = picture.figure.axes[0].lines
+    assert (sure.get_linestyle(), unsure.get_linestyle()) == ("-", "--")
+    assert (sure.get_label(), unsure.get_label()) == ("a", "b (unsure)")
+    assert "b: ≈ 50 FLOP/s, ridge at 10 FLOPs a byte (unsure: noise)" in picture.text
+
+
+def test_a_bar_of_an_unsure_measurement_is_hatched_and_says_so():
+    live = {"mine": NOISY, "yours": measure.Quantity(4.0)}
+    picture = draw.bars({"known": 3.0}, unit="B", title="t", highlight=live)
+    (ax,) = picture.figure.axes
+    known, mine, yours = ax.patches
+    assert mine.get_hatch() and not yours.get_hatch() and not known.get_hatch()
+    assert [label.get_text() for label in ax.texts] == ["3 B", "5 B (unsure)", "4 B"]
+    assert picture.text.splitlines()[1:] == ["known: 3 B", "mine: ≈ 5 B (unsure: noise)",
+                                             "yours: ≈ 4 B"]  # fmt: skip
 
 
 @pytest.mark.parametrize("top", [1.2, 1.5, 3.0, 9.0, 99.0])

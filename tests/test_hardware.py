@@ -97,7 +97,7 @@ def test_this_machine():
     if machine.backend == "cpu":
         assert machine.memory <= psutil.virtual_memory().total
         assert machine.promise is None
-    rows = machine.as_table().rows
+    rows = machine.shown().rows
     assert len(rows) == 7 and all(value.startswith("≈ ") for _, value in rows)
 
 

@@ -31,11 +31,12 @@ USES = {
     "hardware": {"arguments", "units", "table"},
     "measure": {"arguments", "units", "table", "session", "hardware", "predict"},
     "compare": {"arguments", "units", "table", "session"},
-    "draw": {"arguments", "units"},
+    "draw": {"arguments", "units", "table"},
     "live": {"arguments", "measure", "draw"},
     "explore": {"units", "predict", "hardware", "formats", "draw"},
     "train": {"arguments", "predict", "formats"},
-    "check": {"arguments", "table", "session", "predict", "hardware", "formats", "train"},
+    "check": {"arguments", "table", "session", "predict", "hardware", "formats", "compare",
+              "train"},
     "workshop": set(),
 }  # fmt: skip
 WHERE = {"compare": "compare", "trap": "errors"}  # functions that the package itself exports

@@ -35,7 +35,7 @@ def test_a_machine_is_recorded_and_read_back(tmp_path, monkeypatch):
 
 
 def test_a_busy_machine_is_not_recorded(tmp_path, monkeypatch, capsys):
-    busy = measure.Bandwidth(1.0, "measured", "here", False, "another program ran")
+    busy = measure.Bandwidth(1.0, "measured", "here", "another program ran")
     monkeypatch.setattr(measure, "measured_bandwidth", lambda *_, **__: busy)
     assert record.main([str(tmp_path), "--seconds", "1"]) == 1
     assert "too busy to be recorded" in capsys.readouterr().err

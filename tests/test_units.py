@@ -110,3 +110,15 @@ def test_bad_digits(bad):
 def test_bad_units():
     with pytest.raises(TypeError, match="unit must be a text"):
         units.quantity(3, None)
+
+
+def test_a_result_s_doubt_stands_beside_its_number():
+    class Found:
+        value, doubt = 2048.0, "noise"
+
+    for form in (units.digits, units.size, units.flops, units.rate, units.duration, units.amount):
+        assert form(Found) == f"{form(2048.0)} (unsure: noise)"
+    assert units.ratio(Found, significant=2) == "2000 × (unsure: noise)"
+    assert units.quantity(Found, "B") == "2048 B (unsure: noise)"
+    Found.doubt = ""
+    assert units.size(Found) == "2048 B"

@@ -7,10 +7,10 @@ from html import escape
 
 from course_utils.arguments import number as plain_number
 from course_utils.arguments import one_line, shown
+from course_utils.compare import slips
 from course_utils.session import session
 from course_utils.table import Table, table
 
-ROUNDED = 2e-4  # a mistake is recognised in four digits
 MARKS = {"right": "✓", "wrong": "✗", "open": "○"}
 
 
@@ -105,12 +105,12 @@ def number(
         raise Wrong(f"a finite number is expected, got {shown(answer)}.") from None
     if math.isclose(answer, right, rel_tol=within):
         return
-    for value, reason in mistakes:
-        if math.isclose(answer, value, rel_tol=within if exact_mistakes else max(within, ROUNDED)):
-            raise Wrong(reason)
+    closely = within if exact_mistakes else max(within, slips.ROUNDED)
+    if mistake := slips.named(answer, mistakes, within=closely):
+        raise Wrong(mistake)
     way = "too large" if answer > right else "too small"
-    off = _scale(answer, right)
-    raise Wrong(f"{answer:g}{f' {unit}' if unit else ''} is {way}. {off}".strip())
+    off = slips.power_of_ten(answer, right)
+    raise Wrong(f"{answer:g}{f' {unit}' if unit else ''} is {way}{f': {off}' if off else '.'}")
 
 
 def function(answer: object, what: str) -> Callable:
@@ -151,15 +151,6 @@ def _is_open(answer: object) -> bool:
     if isinstance(answer, Mapping) and answer:
         return all(value is None for value in answer.values())
     return answer is None
-
-
-def _scale(answer: float, right: float) -> str:
-    """A remark when only the power of ten is off."""
-    if answer <= 0 or right <= 0:
-        return ""
-    power = math.log10(answer / right)
-    off = abs(power) > 0.5 and abs(power - round(power)) < 0.005
-    return "Only the power of ten is off: check GB, million, billion." if off else ""
 
 
 def _in_solution_cell() -> bool:

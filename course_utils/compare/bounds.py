@@ -2,6 +2,7 @@
 
 from course_utils import units
 from course_utils.arguments import number
+from course_utils.table import first_doubt
 
 BELOW = 0.9  # under this share of a bound, the bound did not hold
 CLOSE = 1.5  # within this factor of a bound, the bound explains the time
@@ -23,9 +24,8 @@ def bound(seconds: object, *, flops: float, nbytes: float, limits: object) -> st
     promised; and so is arithmetic in a format that the machine imitates. What is not to be trusted
     explains nothing, and the sentence says why.
     """
-    doubts = [r.reason for r in (seconds, limits) if not getattr(r, "trusted", True)]
-    if doubts:
-        return f"It cannot be explained: {doubts[0]}."
+    if doubt := first_doubt(seconds, limits):
+        return f"It cannot be explained: {doubt}."
     seconds = number("seconds", getattr(seconds, "value", seconds), above=0)
     arithmetic = number("flops", flops, at_least=0) / limits.peak.value
     memory = number("nbytes", nbytes, at_least=0) / limits.bandwidth.value

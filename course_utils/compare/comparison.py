@@ -1,14 +1,16 @@
-"""One comparison: guess, arithmetic and measurement, the verdict, and the sentence between them.
+"""One comparison: guess, arithmetic and measurement, the verdict, and the sentences about them.
 
 A whole number is a count and exact; a float depends on the machine and carries the ≈ mark.
 """
 
-from dataclasses import dataclass
-from math import ceil, isfinite
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import ceil, isclose, isfinite
 from numbers import Integral, Real
 
 from course_utils import units
-from course_utils.table import Table, table
+from course_utils.compare import slips
+from course_utils.table import Result, Table, table
 
 CLOSE = 1.25  # within a quarter either way counts as agreement
 EXACT = 1e-9  # floats that differ by less are equal but for rounding
@@ -25,12 +27,14 @@ class Absent:
 ABSENT = Absent()
 
 
-@dataclass(frozen=True)
-class Comparison:
+@dataclass(frozen=True, repr=False)
+class Comparison(Result):
     """One row of the ledger. Values in `unit`.
 
     None is a value that this machine lacks (no datasheet figure, budget not reached); `ABSENT` one
-    that the comparison does not have on any machine.
+    that the comparison does not have on any machine. `doubt` is that of arithmetic or measurement.
+    `above`, `near` and `below` are sentences for a measurement that lies so; `slips` maps the
+    sentence for a mistake to the number that it leads to.
     """
 
     id: str
@@ -39,11 +43,11 @@ class Comparison:
     guess: float | None
     predicted: float | None | Absent
     measured: float | None | Absent
-    trusted: bool = True
-    reason: str = ""
+    doubt: str = ""
     above: str = ""
-    below: str = ""
     near: str = ""
+    below: str = ""
+    slips: Mapping[str, float] = field(default_factory=dict, hash=False)
     remark: str = ""
 
     @property
@@ -55,26 +59,38 @@ class Comparison:
         return _finite(self.measured / self.predicted)
 
     @property
-    def guess_ratio(self) -> float | None:
-        """The guess over what it is judged by: a trusted measurement, or else the arithmetic."""
+    def truth(self) -> float | None:
+        """What a guess is judged by: a trusted measurement, or else the arithmetic."""
         candidates = (self.measured if self.trusted else None, self.predicted)
-        truths = [value for value in candidates if isinstance(value, Real)]
-        if self.guess is None or not any(truths[:1]):
+        return next((value for value in candidates if isinstance(value, Real)), None)
+
+    @property
+    def guess_ratio(self) -> float | None:
+        """The guess over the truth, or None if it cannot be told."""
+        if self.guess is None or not self.truth:
             return None
-        return _finite(self.guess / truths[0])
+        return _finite(self.guess / self.truth)
 
     def cells(self) -> tuple[str, str, str, str, str]:
         """Guess, arithmetic, machine, machine over arithmetic, guess over truth, as text."""
-        guess = DASH if self.guess is None else units.measured(_rounded(self.guess, self.unit))
         off = DASH if self.guess_ratio is None else units.measured(units.ratio(self.guess_ratio))
         if self.measured is ABSENT and isinstance(self.predicted, Real):
             arithmetic = units.quantity(self.predicted, self.unit)
         else:
             arithmetic = _text(self.predicted, self.unit, units.UNKNOWN)
         machine = _text(self.measured, self.unit, "not measured here")
-        if self.predicted is ABSENT and not self.trusted:  # no verdict says so
-            machine += f" (unsure: {self.reason})"
-        return guess, arithmetic, machine, self._verdict(), off
+        if self.predicted is ABSENT:  # no verdict says so
+            machine = units.unsure(machine, self.doubt)
+        return self._guess(), arithmetic, machine, self._verdict(), off
+
+    def _guess(self) -> str:
+        """The learner's own number: a count in every digit, and no live value."""
+        if self.guess is None:
+            return DASH
+        counts = isinstance(self.measured, Integral) or isinstance(self.predicted, Integral)
+        if counts and self.guess == int(self.guess):
+            return f"{int(self.guess):,} {self.unit}".strip()
+        return units.quantity(self.guess, self.unit)
 
     def _verdict(self) -> str:
         if ABSENT in (self.measured, self.predicted):
@@ -94,12 +110,37 @@ class Comparison:
     def _amount(self, count: int) -> str:
         return units.quantity(count, self.unit)
 
+    def answer(self) -> str:
+        """What is to be said of the guess: how far off it is, and the slip it betrays, if any."""
+        if self.guess is None or self.truth is None:
+            return ""
+        right = self.predicted if isinstance(self.predicted, Real) else self.truth
+        if isclose(self.guess, right, rel_tol=EXACT):
+            live = isinstance(self.measured, Real) and not self._is_count()
+            return "Your guess agrees with the arithmetic." if live else "Your guess is right."
+        slip = self._slip(right)
+        if self.guess_ratio is None:
+            return f"Your guess is off: {slip}" if slip else "Your guess is off."
+        by = "measurement" if self.truth is self.measured else "arithmetic"
+        off = f"Your guess is {units.ratio(self.guess_ratio)} the {by}"
+        if slip:
+            return f"{off}: {slip}"
+        return f"{off}: close." if 1 / CLOSE <= self.guess_ratio <= CLOSE else f"{off}."
+
+    def _slip(self, right: float) -> str:
+        """The chapter's own slips first; then mere factors, and only prefixes of a measurement."""
+        own = [(value, words) for words, value in self.slips.items()]
+        rough = not isinstance(self.predicted, Real) and not isinstance(right, Integral)
+        return slips.named(self.guess, own, within=slips.CLOSE) or slips.generic(
+            self.guess, right, self.unit, rough=rough
+        )
+
     def explanation(self) -> str:
         """One sentence about the gap, chosen from what was measured."""
         if ABSENT in (self.measured, self.predicted):
             return ""
         if not self.trusted:
-            return f"On this machine the measurement is not to be trusted: {self.reason}."
+            return f"On this machine the measurement is not to be trusted: {self.doubt}."
         if self._is_count():
             off = abs(self.measured - self.predicted)
             return f"The count is off by {self._amount(off)}." if off else "The count is exact."
@@ -126,17 +167,11 @@ class Comparison:
         agree = f"the arithmetic and the measurement agree within {within:.1%}"
         return f"{agree}. {self.near}".strip()
 
-    def as_table(self) -> Table:
-        """The comparison as one row."""
+    def shown(self) -> Table:
+        """The comparison as one row, and what is to be said of it."""
         head = ("your guess", "the arithmetic", "this machine", "machine / arithmetic")
-        note = "\n".join(filter(None, [self.remark, self.explanation()]))
+        note = "\n".join(filter(None, [self.remark, self.answer(), self.explanation()]))
         return table(head, [self.cells()[:4]], title=self.what, note=note)
-
-    def __repr__(self) -> str:
-        return repr(self.as_table())
-
-    def _repr_html_(self) -> str:
-        return self.as_table()._repr_html_()
 
 
 def _finite(ratio: float) -> float | None:
@@ -150,8 +185,4 @@ def _text(value: float | None | Absent, unit: str, lacking: str) -> str:
         return units.measured(lacking.removeprefix(f"{units.MEASURED} "))
     if isinstance(value, Integral):
         return units.quantity(value, unit)
-    return units.measured(_rounded(value, unit))
-
-
-def _rounded(value: float, unit: str) -> str:
-    return units.quantity(value, unit, significant=3)
+    return units.measured(units.quantity(value, unit, significant=3))

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from html import escape
 from numbers import Real
 
-from course_utils.arguments import number, one_of, positive, shown, text
+from course_utils.arguments import number, positive, shown, text
 from course_utils.compare.bounds import bound
 from course_utils.compare.comparison import ABSENT, Absent, Comparison
 from course_utils.session import session
-from course_utils.table import Table, table
+from course_utils.table import Table, first_doubt, table
 
 
 class Compare:
@@ -25,35 +25,43 @@ class Compare:
         guess: object = None,
         predicted: object = ABSENT,
         measured: object = ABSENT,
-        bounds: Mapping[str, object] | None = None,
-        **reasons: str,
+        above: str = "",
+        near: str = "",
+        below: str = "",
+        because: Mapping[str, object] | None = None,
+        slips: Mapping[str, float] | None = None,
     ) -> Comparison:
         """Set `guess`, `predicted` and `measured` side by side and keep them in the ledger.
 
-        Both may be a number or an instrument's result (with `.value`, `.trusted`, `.reason`).
-        `unit` is one of B, FLOPs, FLOP/s, B/s, s, or a noun such as 'days'. `above`, `near` and
-        `below` are the chapter's sentences for a measurement well above, within a quarter of, or
-        well below the arithmetic; `bounds` (flops, nbytes, limits) lets the measurements choose
-        the reason instead: see `bounds.bound`. A guess that is not a number counts as none, and a
-        remark says so. Raises TypeError or ValueError when `predicted` or `measured`
-        is neither None nor a finite number of at least 0.
+        Arithmetic and measurement may be numbers or an instrument's results (with `.value` and
+        `.doubt`). `unit` is one of B, FLOPs, FLOP/s, B/s, s, or a noun such as 'days'. `above`,
+        `near` and `below` are the chapter's sentences for a measurement well above, within a
+        quarter of, or well below the arithmetic; `because` (flops, nbytes, limits) lets the
+        measurements choose the sentence instead: see `bound`. A guess is answered at once: how far
+        off it is, and the mistake it betrays: one of the chapter's own `slips`, which map a
+        sentence ('you counted the multiplications only: ...') to the number it leads to, or a
+        general one. A guess that is not a number counts as none, and a remark says so.
+
+        Raises TypeError for an unknown keyword, and TypeError or ValueError when `predicted` or
+        `measured` is neither None nor a finite number of at least 0, or a slip's number is not one.
         """
-        for name, reason in reasons.items():
-            one_of("argument", name, ("above", "near", "below"))
-            text(name, reason)
+        sentences = {"above": above, "near": near, "below": below}
+        for name, words in sentences.items():
+            if words != "":
+                text(name, words)
         unit = unit if unit == "" else text("unit", unit)
         names = (text("id", id), text("what", what), unit)
         values = (_guess(guess), _value("predicted", predicted), _value("measured", measured))
         for name, value in (("predicted", predicted), ("measured", measured)):
             if getattr(value, "unit", unit) != unit:
                 raise ValueError(f"unit is {unit!r}, but {name} is in {value.unit!r}")
-        if bounds and unit != "s":
-            raise ValueError(f"bounds explain times: unit must be 's', got {unit!r}")
-        trust = _trust(predicted, measured, bounds and bounds.get("limits"))
-        if bounds and isinstance(values[2], Real) and values[2] > 0:
-            reasons = dict.fromkeys(("above", "below", "near"), bound(values[2], **bounds))
+        if because is not None:
+            sentences = _sentences(because, unit, values[2])
+        doubt = first_doubt(predicted, measured, (because or {}).get("limits"))
         remark = _remark(guess, values[0])
-        row = Comparison(*names, *values, *trust, **reasons, remark=remark)
+        row = Comparison(
+            *names, *values, doubt, **sentences, slips=_slips(slips or {}), remark=remark
+        )
         session.ledger[row.id] = row
         return row
 
@@ -66,10 +74,10 @@ class Compare:
         for name, given in (("time", time), ("peak", peak)):
             if not hasattr(given, "value"):
                 raise TypeError(f"{name} must come from measure.{name}, got {shown(given)}")
-        trusted, reason = _trust(time, peak)
+        doubt = first_doubt(time, peak)
         share = positive("flops", getattr(flops, "value", flops)) / time.value / peak.value
-        if not trusted:
-            words = f"the MFU cannot be told: {reason}"
+        if doubt:
+            words = f"the MFU cannot be told: {doubt}"
         elif share > 1.05 and peak.kind == "promised":
             words = f"the MFU would be {share:.2f}: above 1, so FLOPs, time or format are mistaken"
         elif share > 1.05:
@@ -120,7 +128,17 @@ def _value(name: str, value: object) -> float | None | Absent:
     return value if value is None or value is ABSENT else number(name, value, at_least=0)
 
 
-def _trust(*values: object) -> tuple[bool, str]:
-    """Whether every instrument's result among `values` is trusted, and the first reason if not."""
-    doubts = [v.reason for v in values if not getattr(v, "trusted", True)]
-    return not doubts, doubts[0] if doubts else ""
+def _sentences(because: Mapping[str, object], unit: str, measured: object) -> dict[str, str]:
+    """The sentence that the bounds choose for a measured time, wherever the time lies."""
+    if unit != "s":
+        raise ValueError(f"because explains times: unit must be 's', got {unit!r}")
+    known = isinstance(measured, Real) and measured > 0
+    words = bound(measured, **because) if known else ""
+    return dict.fromkeys(("above", "near", "below"), words)
+
+
+def _slips(slips: object) -> dict[str, float]:
+    """Each slip's sentence and its number, checked."""
+    if not isinstance(slips, Mapping):
+        raise TypeError(f"slips must map sentences to numbers, got {shown(slips)}")
+    return {text("a slip", words): number(f"slips[{words!r}]", n) for words, n in slips.items()}

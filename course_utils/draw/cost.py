@@ -1,6 +1,6 @@
 """Costs as bars: rates of devices, bytes by what they are for, days of a training run."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
@@ -29,11 +29,15 @@ def bars(
     *,
     unit: str,
     title: str,
-    highlight: Mapping[str, float] | None = None,
+    highlight: Mapping[str, object] | None = None,
     log: bool = False,
 ) -> Picture:
-    """Horizontal bars of `values` in `unit`; `highlight` adds live ones in another colour."""
+    """Horizontal bars of `values` in `unit`; `highlight` adds live ones in another colour.
+
+    A live one may be a number or an instrument's result; what is unsure is hatched and says so.
+    """
     extra = _amounts("highlight", highlight or {})
+    doubts = {name: getattr(live, "doubt", "") for name, live in (highlight or {}).items()}
     both = {**_amounts("values", values), **extra}
     if not both or not any(both.values()):
         raise ValueError(f"values must name at least one bar above 0, got {shown(values)}")
@@ -42,10 +46,14 @@ def bars(
     with style():
         figure, (ax,) = canvas(8.6, 0.42 * len(both) + 1.0)
         colours = [BLUE] * len(values) + [ORANGE] * len(extra)
-        ax.barh(list(both), list(both.values()), color=colours, height=0.68)
-        _label_ends(ax, both, lambda value: units.quantity(value, unit, significant=3), log)
+        drawn = ax.barh(list(both), list(both.values()), color=colours, height=0.68)
+        for bar in (bar for bar, name in zip(drawn, both, strict=True) if doubts.get(name)):
+            bar.set(facecolor="white", edgecolor=ORANGE, hatch="///")
+        words = [units.quantity(value, unit, significant=3) for value in both.values()]
+        unsure = [" (unsure)" if doubts.get(name) else "" for name in both]
+        _label_ends(ax, both, list(map(str.__add__, words, unsure)), log)
         ax.set_title(text("title", title))
-    return Picture(figure, _bar_text(title, values, extra, unit))
+    return Picture(figure, _bar_text(title, values, highlight or {}, unit))
 
 
 def stacked(
@@ -107,7 +115,10 @@ def _amounts(name: str, values: object) -> Mapping[str, float]:
     """`values` if it maps names to numbers of at least 0, else an error that names the one."""
     if not isinstance(values, Mapping):
         raise TypeError(f"{name} must map names to numbers, got {shown(values)}")
-    return {key: number(f"{name}[{key!r}]", v, at_least=0) for key, v in values.items()}
+    return {
+        key: number(f"{name}[{key!r}]", getattr(value, "value", value), at_least=0)
+        for key, value in values.items()
+    }
 
 
 def _rows(name: str, rows: object) -> Mapping[str, Mapping[str, float]]:
@@ -128,9 +139,7 @@ def _days(ax: Axes, days: float) -> None:
     ax.set_title("Time")
 
 
-def _label_ends(
-    ax: Axes, values: Mapping[str, float], words: Callable[[float], str], log: bool
-) -> None:
+def _label_ends(ax: Axes, values: Mapping[str, float], words: Sequence[str], log: bool) -> None:
     """Write each bar's value at its end, and drop the axis that the labels make needless."""
     largest, smallest = max(values.values()), min(v for v in values.values() if v > 0)
     if log:
@@ -138,8 +147,8 @@ def _label_ends(
         ax.set_xlim(smallest / 5, largest * 30)
     else:
         ax.set_xlim(0, largest * 1.25)
-    for row, value in enumerate(values.values()):
-        ax.text(value * 1.06 if log else value + largest * 0.012, row, words(value), va="center")
+    for row, (value, label) in enumerate(zip(values.values(), words, strict=True)):
+        ax.text(value * 1.06 if log else value + largest * 0.012, row, label, va="center")
     ax.invert_yaxis()
     ax.tick_params(left=False)
     ax.xaxis.set_visible(False)
@@ -180,7 +189,7 @@ def _before(row: Mapping[str, float], part: str) -> list[float]:
 
 
 def _bar_text(
-    title: str, values: Mapping[str, float], live_values: Mapping[str, float], unit: str
+    title: str, values: Mapping[str, float], live_values: Mapping[str, object], unit: str
 ) -> str:
     exact = [f"{name}: {units.quantity(value, unit)}" for name, value in values.items()]
     rounded = {name: units.quantity(v, unit, significant=3) for name, v in live_values.items()}

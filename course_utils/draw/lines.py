@@ -15,14 +15,13 @@ DECADE = 10  # a logarithmic axis that spans less has no room for powers of ten
 
 
 def curves(
-    series: Mapping[str, tuple[Sequence[float], Sequence[float]]],
+    series: Mapping[str, tuple[Sequence[float], Sequence[object]]],
     *,
     x: str,
     y: str,
     unit: str,
     title: str,
     sizes: Sequence[int] = (),
-    hollow: Mapping[str, Sequence[float]] | None = None,
     log: bool = True,
 ) -> Picture:
     """Draw each series (name → xs and ys) as a line on logarithmic axes labelled `x` and `y`.
@@ -30,15 +29,16 @@ def curves(
     With `log=False` the y axis is linear and begins at 0, as for shares.
 
     `unit` is the unit of the ys ('s', 'B/s', 'FLOP/s', ...); `sizes` sets the x ticks.
-    `hollow` names the xs whose point is drawn as an empty marker: not to be trusted.
+    A y may be an instrument's result; an unsure one is drawn as an empty marker.
     """
     if not isinstance(series, Mapping) or not 0 < len(series) <= len(MARKERS):
         raise ValueError(f"series must name 1 to {len(MARKERS)} lines, got {shown(series)}")
     with style():
         figure, (ax,) = canvas(8.6, 3.9)
         for (name, (xs, ys)), marker in zip(series.items(), MARKERS, strict=False):
-            (line,) = ax.plot(xs, ys, marker=marker, label=name)
-            _hollow(ax, line, (hollow or {}).get(name, ()))
+            values = [getattr(y, "value", y) for y in ys]
+            (line,) = ax.plot(xs, values, marker=marker, label=name)
+            _hollow(ax, line, [bool(getattr(y, "doubt", "")) for y in ys])
         ax.set(xscale="log", xlabel=text("x", x), ylabel=text("y", y))
         if not choice("log", log):
             ax.set_ylim(bottom=0)
@@ -84,9 +84,9 @@ def _size_label(size: int) -> str:
     return str(size)
 
 
-def _hollow(ax: Axes, line: Line2D, xs: Sequence[float]) -> None:
-    """Redraw the points of `line` at `xs` as empty markers."""
-    points = [(x, y) for x, y in zip(*line.get_data(), strict=True) if x in xs]
+def _hollow(ax: Axes, line: Line2D, unsure: Sequence[bool]) -> None:
+    """Redraw the points of `line` that are `unsure` as empty markers."""
+    points = [point for point, empty in zip(zip(*line.get_data()), unsure) if empty]  # noqa: B905
     if points:
         look = {"marker": line.get_marker(), "color": line.get_color(), "linestyle": "none"}
         label = None if "unsure" in ax.get_legend_handles_labels()[1] else "unsure"

@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from course_utils import units
 from course_utils.arguments import number, positive, shown, text
 from course_utils.draw.picture import BLACK, PALETTE, Picture, canvas, style
+from course_utils.table import first_doubt
 
 NARROWEST, WIDEST = 0.03, 3000.0  # FLOPs a byte shown at least
 BELOW, ABOVE, STEP = -11, 5, -4  # points from a dot up to its name, and on from there
@@ -21,43 +22,49 @@ def roofline(
     *,
     title: str,
     live: bool | Collection[str] = True,
-    hollow: Collection[str] = (),
 ) -> Picture:
     """Draw each machine's roof, and measured operations as points.
 
     `roofs` maps a name to (peak in FLOP/s, bandwidth in B/s), `points` to (FLOPs a byte, FLOP/s).
-    `live` says which roofs were measured (True: all), and so differ between machines; `hollow`
-    names the points that are drawn empty: not to be trusted.
+    `live` says which roofs were measured (True: all), and so differ between machines. Numbers may
+    be an instrument's results: an unsure point is drawn empty, an unsure roof dashed.
     """
-    roofs, points = _pairs("roofs", roofs), _pairs("points", points or {})
+    given, unsure = points or {}, {}
+    roofs, points = _pairs("roofs", roofs, unsure), _pairs("points", given, unsure)
     if not roofs:
         raise ValueError(f"roofs must name at least one machine, got {shown(roofs)}")
     with style():
         figure, (ax,) = canvas(8.8, 4.3)
         for (name, roof), colour in zip(roofs.items(), PALETTE * len(roofs), strict=False):
-            _roof(ax, name, *roof, colour)
+            _roof(ax, name, *roof, color=colour, linestyle="--" if unsure[name] else "-")
         for name, (intensity, rate) in points.items():
-            inside = "white" if name in hollow else BLACK
+            inside = "white" if unsure[name] else BLACK
             ax.plot([intensity], [rate], "o", color=BLACK, markerfacecolor=inside, zorder=4)
         _axes(ax, text("title", title))
         _label(ax, points)
-    return Picture(figure, _words(title, roofs, points, live))
+    return Picture(figure, _words(title, roofs, points, live, unsure))
 
 
-def _pairs(name: str, pairs: object) -> dict[str, tuple[float, float]]:
+def _pairs(name: str, pairs: object, doubts: dict[str, str]) -> dict[str, tuple[float, float]]:
+    """The numbers of each pair, checked; the doubt about either of them goes into `doubts`."""
     if not isinstance(pairs, Mapping):
         raise TypeError(f"{name} must map names to pairs of numbers, got {shown(pairs)}")
-    return {
-        key: (positive(f"{name}[{key!r}][0]", a), number(f"{name}[{key!r}][1]", b, at_least=0))
-        for key, (a, b) in pairs.items()
-    }
+    numbers = {}
+    for key, pair in pairs.items():
+        x, y = (getattr(value, "value", value) for value in pair)
+        x = positive(f"{name}[{key!r}][0]", x)
+        numbers[key] = x, number(f"{name}[{key!r}][1]", y, at_least=0)
+        doubts[key] = first_doubt(*pair)
+    return numbers
 
 
-def _roof(ax: Axes, name: str, peak: float, bandwidth: float, colour: str) -> None:
+def _roof(ax: Axes, name: str, peak: float, bandwidth: float, color: str, linestyle: str) -> None:
     """The slope of the bandwidth up to the ridge, then the ceiling of the peak."""
     intensity = np.geomspace(NARROWEST, WIDEST, 200)
-    ax.plot(intensity, np.minimum(peak, intensity * bandwidth), color=colour, label=name)
-    ax.plot([peak / bandwidth], [peak], "|", color=colour, markersize=14, markeredgewidth=2)
+    rate = np.minimum(peak, intensity * bandwidth)
+    label = f"{name} (unsure)" if linestyle == "--" else name
+    ax.plot(intensity, rate, color=color, linestyle=linestyle, label=label)
+    ax.plot([peak / bandwidth], [peak], "|", color=color, markersize=14, markeredgewidth=2)
 
 
 def _axes(ax: Axes, title: str) -> None:
@@ -97,6 +104,7 @@ def _words(
     roofs: Mapping[str, tuple[float, float]],
     points: Mapping[str, tuple[float, float]],
     live: bool | Collection[str],
+    doubts: Mapping[str, str],
 ) -> str:
     lines = [f"Roofline, both axes logarithmic. {title}"]
     for name, (peak, bandwidth) in roofs.items():
@@ -104,5 +112,6 @@ def _words(
         digits = 3 if varies else 4
         words = f"{units.rate(peak, significant=digits)}, ridge at "
         words += f"{units.digits(peak / bandwidth, digits)} FLOPs a byte"
+        words = units.unsure(words, doubts[name])
         lines.append(f"{name}: {units.measured(words) if varies else words}")
     return "\n".join([*lines, *([f"Points: {', '.join(points)}"] if points else [])])

@@ -12,7 +12,7 @@ import torch
 from course_utils import units
 from course_utils.arguments import one_of, text
 from course_utils.hardware.datasheets import Device, find
-from course_utils.table import Table, table
+from course_utils.table import Result, Table, table
 
 DTYPES = {
     "fp32": torch.float32,
@@ -23,8 +23,8 @@ _CGROUP = Path("/sys/fs/cgroup")
 _MEMORY_FILES = ("memory.max", "memory/memory.limit_in_bytes")
 
 
-@dataclass(frozen=True)
-class Machine:
+@dataclass(frozen=True, repr=False)
+class Machine(Result):
     """The machine this kernel runs on. Memory in bytes; `promise` is None when it has none."""
 
     backend: str
@@ -34,7 +34,7 @@ class Machine:
     memory: int
     promise: Device | None
 
-    def as_table(self) -> Table:
+    def shown(self) -> Table:
         """The facts as rows; every value is live, since each machine has its own."""
         promised = self.promise.name if self.promise else "no datasheet figure: measure it"
         facts = [
@@ -48,12 +48,6 @@ class Machine:
         ]
         rows = [(fact, units.measured(value)) for fact, value in facts]
         return table(("your machine", "what it says"), rows)
-
-    def __repr__(self) -> str:
-        return repr(self.as_table())
-
-    def _repr_html_(self) -> str:
-        return self.as_table()._repr_html_()
 
 
 def backend() -> str:

@@ -6,7 +6,7 @@ from IPython.display import display
 
 from course_utils.arguments import shown
 from course_utils.draw import Picture, curves
-from course_utils.measure import Sweep
+from course_utils.measure import Sweep, Time
 
 
 def timings(
@@ -16,14 +16,14 @@ def timings(
     y: str,
     unit: str,
     title: str,
-    value: Callable[[int, float], float] = lambda _size, seconds: seconds,
+    value: Callable[[int, Time], object] = lambda _size, took: took,
     log: bool = True,
 ) -> None:
     """Run `sweep` and draw it while it runs: one figure that grows, and a progress bar.
 
-    `value` turns a size and the seconds of its fastest call into what the y axis shows; `log` is
-    that of `curves`. Points that are not to be trusted are hollow. The figure's text form is the
-    same from first to last.
+    `value` turns a size and its timing into what the y axis shows, as `2 * n**3 / took` does for a
+    rate; `log` is that of `curves`. What is made from an unsure timing is drawn hollow. The
+    figure's text form is the same from first to last.
     """
     from tqdm.notebook import tqdm
 
@@ -33,14 +33,10 @@ def timings(
     def picture() -> Picture:
         lines = {}
         for name in sweep.series:
-            sizes, seconds = sweep.points(name)
-            lines[name] = (sizes, [value(n, s) for n, s in zip(sizes, seconds, strict=True)])
-        unsure = {
-            name: [n for n, t in found.items() if t and not t.trusted]
-            for name, found in sweep.times.items()
-        }
+            reached = sweep.reached(name)
+            lines[name] = (list(reached), [value(n, took) for n, took in reached.items()])
         labels = {"x": x, "y": y, "unit": unit, "title": title, "sizes": sweep.sizes}
-        return curves(lines, hollow=unsure, log=log, **labels)
+        return curves(lines, log=log, **labels)
 
     handle = display(picture(), display_id=True)
     label = f"{len(sweep)} points, about {sweep.budget:g} s of measuring "

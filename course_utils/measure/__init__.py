@@ -1,10 +1,11 @@
 """The instruments: what this machine really does. They observe; they never draw or judge."""
 
-from course_utils.measure.clock import Ratio, Time, time
+from course_utils.measure.clock import Time, time
 from course_utils.measure.counter import Flops, UncountedOperation, flops
 from course_utils.measure.footprint import Memory, fake, memory
 from course_utils.measure.operands import Dtypes, dtypes
 from course_utils.measure.peaks import Peak, best_matmul, peak
+from course_utils.measure.quantity import Quantity
 from course_utils.measure.roofline import (
     Bandwidth,
     Limits,
@@ -22,7 +23,7 @@ __all__ = [
     "Limits",
     "Memory",
     "Peak",
-    "Ratio",
+    "Quantity",
     "Ridge",
     "Sweep",
     "Time",

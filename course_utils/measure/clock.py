@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from html import escape
 from statistics import median
 from time import perf_counter, process_time
 
@@ -22,6 +21,7 @@ import torch
 from course_utils import hardware, units
 from course_utils.arguments import function, number, positive
 from course_utils.measure.guard import alone
+from course_utils.measure.quantity import Measured
 
 MIN_SAMPLES = 5
 MAX_SAMPLES = 10_000
@@ -43,15 +43,8 @@ class Load:
     interruptions: int | None
 
 
-class Live:
-    """A result of one line, which begins with the mark of a live value in HTML as in plain text."""
-
-    def _repr_html_(self) -> str:
-        return f"<p>{escape(repr(self))}</p>"
-
-
-@dataclass(frozen=True)
-class Time(Live):
+@dataclass(frozen=True, repr=False)
+class Time(Measured):
     """Seconds of single calls in the order they ran; the warm-up call is not among them.
 
     Only when that call alone took the whole budget it is the one sample, and `warm` is False.
@@ -60,8 +53,7 @@ class Time(Live):
     samples: tuple[float, ...]
     threads: int
     device: str
-    trusted: bool
-    reason: str
+    doubt: str = ""
     warm: bool = True
     unit: str = "s"
 
@@ -84,33 +76,14 @@ class Time(Live):
         """
         return self.minimum
 
-    def __truediv__(self, other: "Time") -> "Ratio":
-        """How many times as long as `other` this took, trusted if both are."""
-        if not isinstance(other, Time):
-            return NotImplemented
-        return Ratio(self.value / other.value, self.trusted and other.trusted,
-                     self.reason or other.reason)  # fmt: skip
-
-    def __repr__(self) -> str:
-        trust = "trusted" if self.trusted else f"not to be trusted: {self.reason}"
-        return units.measured(
-            f"{units.duration(self.minimum, significant=3)} "
-            f"(fastest of {len(self.samples)} calls, median "
-            f"{units.duration(self.median, significant=3)}, {trust})"
+    def shown(self) -> str:
+        """The fastest call, how many there were, and the median, on one line."""
+        fastest, typical = (
+            units.duration(seconds, significant=3) for seconds in (self.minimum, self.median)
         )
-
-
-@dataclass(frozen=True)
-class Ratio(Live):
-    """One time over another."""
-
-    value: float
-    trusted: bool
-    reason: str
-
-    def __repr__(self) -> str:
-        trust = "" if self.trusted else f" (not to be trusted: {self.reason})"
-        return units.measured(units.ratio(self.value) + trust)
+        trust = "" if self.doubt else ", trusted"
+        words = f"{fastest} (fastest of {len(self.samples)} calls, median {typical}{trust})"
+        return units.measured(units.unsure(words, self.doubt))
 
 
 def time(
@@ -142,10 +115,9 @@ def time(
         left = budget - (perf_counter() - start)
         if left <= 0:
             reason = "one cold call took the whole budget"
-            return Time(tuple(cold), used, where, False, reason, False)
+            return Time(tuple(cold), used, where, reason, warm=False)
         samples, load = _sample(run, block, left)
-    reason = _doubt(samples, load, where, used)
-    return Time(tuple(samples), used, where, not reason, reason)
+    return Time(tuple(samples), used, where, _doubt(samples, load, where, used))
 
 
 def known_threads(threads: int | None) -> int | None:

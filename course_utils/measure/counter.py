@@ -21,7 +21,7 @@ from course_utils.arguments import function
 from course_utils.measure.formulas import FORMULAS, VECTORS, as_matrix_product, is_hidden
 from course_utils.measure.guard import alone
 from course_utils.measure.watch import QUERIES
-from course_utils.table import Table, table
+from course_utils.table import Result, Table, table
 
 # Names of operations that multiply matrices or factor them; those with a formula are counted.
 PRODUCT = re.compile(
@@ -39,8 +39,8 @@ class UncountedOperation(RuntimeError):
     """An operation ran whose products cannot be counted; the message names it."""
 
 
-@dataclass(frozen=True)
-class Flops:
+@dataclass(frozen=True, repr=False)
+class Flops(Result):
     """FLOPs of one call: a multiply-add counts as 2. `by_op` maps operations to their FLOPs."""
 
     forward: int
@@ -58,17 +58,11 @@ class Flops:
         """The number to compare with a prediction: the total."""
         return self.total
 
-    def as_table(self) -> Table:
+    def shown(self) -> Table:
         """The phases and the operations, each with its exact count."""
         rows = [("forward", f"{self.forward:,}"), ("backward", f"{self.backward:,}")]
         rows += [(f"  {name}", f"{count:,}") for name, count in self.by_op.items()]
         return table(("FLOPs", f"{self.total:,}"), rows)
-
-    def __repr__(self) -> str:
-        return repr(self.as_table())
-
-    def _repr_html_(self) -> str:
-        return self.as_table()._repr_html_()
 
 
 def flops(fn: Callable[[], object]) -> Flops:

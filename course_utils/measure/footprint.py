@@ -16,11 +16,11 @@ from course_utils import units
 from course_utils.arguments import count, function
 from course_utils.measure.guard import alone
 from course_utils.measure.storages import CATEGORIES, Event, StorageTracker
-from course_utils.table import Table, table
+from course_utils.table import Result, Table, table
 
 
-@dataclass(frozen=True)
-class Memory:
+@dataclass(frozen=True, repr=False)
+class Memory(Result):
     """Bytes at the moment of the peak; the categories add up to it.
 
     `gradients` are what the parameters hold as `.grad` (torch.autograd.grad's results are
@@ -53,7 +53,7 @@ class Memory:
         """Bytes at the peak by category."""
         return {name: getattr(self, name) for name in CATEGORIES}
 
-    def as_table(self) -> Table:
+    def shown(self) -> Table:
         """Each category at the peak and at its own maximum, in exact bytes."""
         rows = [
             (name, f"{held:,}", f"{self.largest.get(name, 0):,}")
@@ -61,12 +61,6 @@ class Memory:
         ]
         peak = ("together", f"{self.peak:,}", units.size(self.peak))
         return table(("bytes", "at the peak", "at most"), [*rows, peak])
-
-    def __repr__(self) -> str:
-        return repr(self.as_table())
-
-    def _repr_html_(self) -> str:
-        return self.as_table()._repr_html_()
 
 
 def memory(step: Callable[[], object], *, warm_steps: int = 1) -> Memory:

@@ -13,7 +13,7 @@ from course_utils.arguments import function, one_of
 from course_utils.measure.counter import _in_backward
 from course_utils.measure.guard import alone
 from course_utils.measure.watch import QUERIES, is_wrapper, tensors
-from course_utils.table import Table, table
+from course_utils.table import Result, Table, table
 
 CAST = "cast"
 PHASES = ("forward", "backward")
@@ -50,8 +50,8 @@ class Row:
     count: int
 
 
-@dataclass(frozen=True)
-class Dtypes:
+@dataclass(frozen=True, repr=False)
+class Dtypes(Result):
     """The rows in the order in which they first ran: forward, backward, then the casts of each."""
 
     rows: tuple[Row, ...]
@@ -61,16 +61,10 @@ class Dtypes:
         name = one_of("operation", operation, dict.fromkeys(row.operation for row in self.rows))
         return {dtype for row in self.rows if row.operation == name for dtype in row.dtypes}
 
-    def as_table(self) -> Table:
+    def shown(self) -> Table:
         """Operation, phase, formats and number of calls; a + stands between formats of one call."""
         rows = [(row.operation, row.phase, _formats(row), f"{row.count:,}") for row in self.rows]
         return table(("operation", "phase", "reads", "times"), rows)
-
-    def __repr__(self) -> str:
-        return repr(self.as_table())
-
-    def _repr_html_(self) -> str:
-        return self.as_table()._repr_html_()
 
 
 def dtypes(fn: Callable[[], object]) -> Dtypes:

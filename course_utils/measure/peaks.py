@@ -7,7 +7,8 @@ import torch
 
 from course_utils import hardware, units
 from course_utils.arguments import positive
-from course_utils.measure.clock import Live, Time, time
+from course_utils.measure.clock import Time, time
+from course_utils.measure.quantity import Measured
 from course_utils.predict import matmul_flops
 from course_utils.session import session
 
@@ -16,8 +17,8 @@ GROWTH = 12  # doubling n costs 8 times the work; the rest is safety
 CLOSE = 0.9  # an undisturbed rate of at least this share of the highest one confirms it
 
 
-@dataclass(frozen=True)
-class Peak(Live):
+@dataclass(frozen=True, repr=False)
+class Peak(Measured):
     """FLOP/s to compare with; `kind` is 'promised' or 'measured', `size` the best n if measured.
 
     `accumulate` is the format in which products are added up: fp32 in every promise of the table,
@@ -29,14 +30,13 @@ class Peak(Live):
     source: str
     dtype: str
     size: int | None = None
-    trusted: bool = True
-    reason: str = ""
+    doubt: str = ""
     accumulate: str = "fp32"
 
-    def __repr__(self) -> str:
-        doubt = "" if self.trusted else f" (unsure: {self.reason})"
-        rate = units.rate(self.value, significant=3)
-        return units.measured(f"{rate} {self.dtype}, {self.source}{doubt}")
+    def shown(self) -> str:
+        """The rate, its format and where it comes from, on one line."""
+        words = f"{units.rate(self.value, significant=3)} {self.dtype}, {self.source}"
+        return units.measured(units.unsure(words, self.doubt))
 
 
 def peak(
@@ -97,7 +97,7 @@ def _highest(found: list[Peak]) -> Peak:
     near = (p for p in found if p.size == best.size or p.value >= CLOSE * best.value)
     if best.trusted or not any(p.trusted for p in near):
         return best
-    return replace(best, trusted=True, reason="")
+    return replace(best, doubt="")
 
 
 def _product(n: int, dtype: torch.dtype, device: str, budget: float) -> Time:
@@ -108,4 +108,4 @@ def _product(n: int, dtype: torch.dtype, device: str, budget: float) -> Time:
 def _rate(name: str, n: int, took: Time) -> Peak:
     source = f"measured here (n = {n})"
     rate = matmul_flops(n, n, n) / took.value
-    return Peak(rate, "measured", source, name, n, took.trusted, took.reason)
+    return Peak(rate, "measured", source, name, n, took.doubt)

@@ -18,6 +18,7 @@ import torch
 
 from course_utils import hardware, measure
 from course_utils.arguments import positive
+from course_utils.table import first_doubt
 
 SIZES = (64, 128, 256, 512, 1024, 2048, 4096, 8192)
 
@@ -70,9 +71,8 @@ def _product(dtype: torch.dtype, device: str) -> Callable[[int], Callable[[], ob
 
 
 def _insist(results: list) -> None:
-    doubts = [result.reason for result in results if not result.trusted]
-    if doubts:
-        raise RuntimeError(f"the machine is too busy to be recorded: {doubts[0]}")
+    if doubt := first_doubt(*results):
+        raise RuntimeError(f"the machine is too busy to be recorded: {doubt}")
 
 
 def _write(run: dict, folder: Path) -> Path:

@@ -6,44 +6,44 @@ import torch
 
 from course_utils import hardware, units
 from course_utils.arguments import positive
-from course_utils.measure.clock import Live, Time, time
+from course_utils.measure.clock import Time, time
 from course_utils.measure.peaks import Peak, best_matmul, peak
-from course_utils.table import Table, table
+from course_utils.measure.quantity import Measured
+from course_utils.table import Result, Table, table
 
 COPIED = 2**24  # numbers of 4 bytes: 64 MiB, more than most caches hold
 
 
-@dataclass(frozen=True)
-class Bandwidth(Live):
+@dataclass(frozen=True, repr=False)
+class Bandwidth(Measured):
     """Bytes a second between memory and processor; `kind` is 'promised' or 'measured'."""
 
     value: float
     kind: str
     source: str
-    trusted: bool = True
-    reason: str = ""
+    doubt: str = ""
 
-    def __repr__(self) -> str:
-        doubt = "" if self.trusted else f" (unsure: {self.reason})"
-        rate = units.rate(self.value, unit="B/s", significant=3)
-        return units.measured(f"{rate}, {self.source}{doubt}")
+    def shown(self) -> str:
+        """The rate and where it comes from, on one line."""
+        words = f"{units.rate(self.value, unit='B/s', significant=3)}, {self.source}"
+        return units.measured(units.unsure(words, self.doubt))
 
 
-@dataclass(frozen=True)
-class Ridge(Live):
+@dataclass(frozen=True, repr=False)
+class Ridge(Measured):
     """FLOPs a byte from which on arithmetic is the limit and not memory: peak / bandwidth."""
 
     value: float
-    trusted: bool = True
-    reason: str = ""
+    doubt: str = ""
 
-    def __repr__(self) -> str:
-        doubt = "" if self.trusted else f" (unsure: {self.reason})"
-        return units.measured(f"{units.digits(self.value, 3)} FLOPs a byte{doubt}")
+    def shown(self) -> str:
+        """FLOPs per byte, on one line."""
+        words = f"{units.digits(self.value, 3)} FLOPs a byte"
+        return units.measured(units.unsure(words, self.doubt))
 
 
-@dataclass(frozen=True)
-class Limits:
+@dataclass(frozen=True, repr=False)
+class Limits(Result):
     """The three bounds for one number format. `overhead` is in seconds an operation.
 
     `fp32` is the same device's peak in plain fp32, kept where it explains something: measured
@@ -56,20 +56,15 @@ class Limits:
     fp32: Peak | None = None
 
     @property
-    def trusted(self) -> bool:
-        """Whether the bandwidth is; peak and overhead are floors, and disturbed little."""
-        return self.bandwidth.trusted
-
-    @property
-    def reason(self) -> str:
-        """Why not, or ''."""
-        return self.bandwidth.reason
+    def doubt(self) -> str:
+        """That of the bandwidth; peak and overhead are floors, and disturbed little."""
+        return self.bandwidth.doubt
 
     @property
     def ridge(self) -> Ridge:
-        """Where the two bounds meet, to be trusted if both are."""
-        doubt = self.peak.reason or self.bandwidth.reason
-        return Ridge(self.peak.value / self.bandwidth.value, not doubt, doubt)
+        """Where the two bounds meet, as doubtful as either."""
+        ratio = self.peak / self.bandwidth
+        return Ridge(ratio.value, ratio.doubt)
 
     @property
     def tf32(self) -> bool:
@@ -77,7 +72,7 @@ class Limits:
         fp32_on_cuda = self.fp32 is not None and self.fp32.kind == "promised"
         return fp32_on_cuda and hardware.runs_as_tf32()
 
-    def as_table(self) -> Table:
+    def shown(self) -> Table:
         """The bounds and where each comes from."""
         rows = [
             ("peak", repr(self.peak)),
@@ -86,12 +81,6 @@ class Limits:
             ("ridge", repr(self.ridge)),
         ]
         return table(("bound", "here"), rows)
-
-    def __repr__(self) -> str:
-        return repr(self.as_table())
-
-    def _repr_html_(self) -> str:
-        return self.as_table()._repr_html_()
 
 
 def limits(
@@ -143,7 +132,7 @@ def measured_bandwidth(
     tries = [_copy(where, budget / 2) for _ in range(2)]
     took = max(tries, key=lambda t: (t.trusted, t.value))
     rate = 2 * 4 * COPIED / took.value
-    return Bandwidth(rate, "measured", "measured by a copy", took.trusted, took.reason)
+    return Bandwidth(rate, "measured", "measured by a copy", took.doubt)
 
 
 def _copy(device: str, budget: float) -> Time:

@@ -8,7 +8,7 @@ import torch
 from course_utils import hardware, units
 from course_utils.arguments import count, function, one_of, positive, shape, shown
 from course_utils.measure.clock import Time, known_threads, time
-from course_utils.table import Table, table
+from course_utils.table import Table, first_doubt, table
 
 SAFETY = 1.5  # the next size is expected to cost this much more than growth alone predicts
 
@@ -74,11 +74,15 @@ class Sweep:
         found = time(fn, budget=share / 2, **self.options)
         return found, max(found.value, ready), perf_counter() - start
 
+    def reached(self, name: str) -> dict[int, Time]:
+        """The timings of the series `name` by size, as far as the budget reached."""
+        times = self.times.get(self._known(name), {})
+        return {size: took for size, took in times.items() if took is not None}
+
     def points(self, name: str) -> tuple[list[int], list[float]]:
         """Sizes and seconds (fastest call) of the series `name`, as far as it was reached."""
-        times = self.times.get(self._known(name), {})
-        reached = {size: t for size, t in times.items() if t is not None}
-        return list(reached), [t.value for t in reached.values()]
+        reached = self.reached(name)
+        return list(reached), [took.value for took in reached.values()]
 
     def at(self, name: str, size: int) -> Time | None:
         """The timing of the series `name` at `size`, None if it was not reached."""
@@ -99,14 +103,14 @@ class Sweep:
         self,
         label: str = "size",
         *,
-        value: Callable[[int, float], float] = lambda _size, seconds: seconds,
+        value: Callable[[int, Time], object] = lambda _size, took: took,
         unit: str = "s",
         only: Sequence[str] = (),
     ) -> Table:
         """One row a size, one live column a series (or those in `only`).
 
-        `value` turns a size and the seconds of its fastest call into the quantity, in `unit`, that
-        is listed. What the budget did not reach, and what is not to be trusted, says so.
+        `value` turns a size and its timing into the quantity, in `unit`, that is listed. What the
+        budget did not reach, and what is unsure, says so.
         """
         names = tuple(self._known(name) for name in only) or tuple(self.series)
 
@@ -114,8 +118,9 @@ class Sweep:
             found = self.times.get(name, {}).get(size)
             if found is None:
                 return units.NOT_REACHED
-            shown = units.quantity(value(size, found.value), unit, significant=3)
-            return units.measured(shown if found.trusted else f"{shown} (unsure)")
+            made = value(size, found)
+            shown = units.quantity(getattr(made, "value", made), unit, significant=3)
+            return units.measured(f"{shown} (unsure)" if first_doubt(found, made) else shown)
 
         rows = [[f"{size:,}", *(cell(name, size) for name in names)] for size in self.sizes]
         return table([label, *names], rows, note=self.note())

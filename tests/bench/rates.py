@@ -51,7 +51,7 @@ def section() -> Section:
 
 def _table(peak: Peak, took: float, mfus: dict[int, float], elsewhere: float) -> Table:
     rows = [(f"{n:,}", units.rate(mfu * peak.value), f"{mfu:.3f}") for n, mfu in mfus.items()]
-    trust = "trusted" if peak.trusted else f"unsure ({peak.reason})"
+    trust = "trusted" if peak.trusted else f"unsure ({peak.doubt})"
     note = (
         f"Peak: {units.rate(peak.value)}, {peak.source}, {trust}, found in {took:.2f} s. "
         f"Other programs had {elsewhere:.0%} of the processors meanwhile."
