@@ -4,10 +4,10 @@
 
 PYTHON ?= python3
 CHAPTER ?=
+PART ?=
 ARGS ?=
 READY := .venv/ready
 COURSE := .venv/bin/python -m course_utils.workshop
-NBVAL := --nbval --nbval-current-env --nbval-sanitize-with tests/nbval.cfg --nbval-cell-timeout=120
 
 .PHONY: help lab slides test bench execute format reset student
 
@@ -32,13 +32,10 @@ execute: $(READY) ## run and save the notebooks, or one of them  (CHAPTER=00)
 format: $(READY) ## format the code, notebooks included
 	@.venv/bin/ruff check --fix . && .venv/bin/ruff format .
 
-test: $(READY) ## run every test: style, package, notebooks, browser
-	.venv/bin/ruff check . && .venv/bin/ruff format --check .
-	.venv/bin/python -m pytest tests --ignore=tests/browser
-	.venv/bin/python -m pytest -p tests.nbval_budget $(NBVAL) notebooks
-	.venv/bin/python -m pytest tests/browser
+test: $(READY) ## run every test, or one part: style, package, notebooks, browser  (PART=style)
+	@.venv/bin/python -m tests $(PART)
 
-bench: $(READY) ## set the instruments beside torch's own and other packages  (a minute, 1 GB of temporary disk; leave the machine alone)
+bench: $(READY) ## set the instruments beside torch's own and other packages, time the chapters  (some minutes, 1 GB of temporary disk; leave the machine alone)
 	@.venv/bin/python -m tests.bench
 
 # The stamp is newer than both files: nothing to install.

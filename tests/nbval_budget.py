@@ -1,7 +1,8 @@
-"""Pytest plugin: after its last cell, every notebook nbval ran is held to its budget.
+"""Pytest plugin: after its last cell, every notebook nbval ran is held to its budget of memory.
 
 A `budget` item asks the kernel, still running, for the most memory it ever held, and takes the
 time since that kernel started. The figures of all notebooks stand at the end of pytest's report.
+Seconds are told and not judged, since a slow machine is no mistake: `make bench` judges them.
 """
 
 import time
@@ -11,7 +12,7 @@ import psutil
 import pytest
 from nbval.plugin import IPyNbFile
 
-SECONDS_FOR = {"10": 60}  # by chapter, where it is not the option's
+PATIENCE = 120  # seconds for a kernel's answer that takes no time itself; nbval would wait for 5
 # Linux' own count starts afresh in each process; getrusage's may be inherited from the parent.
 PEAK_BYTES = """
 import pathlib, re, resource, sys
@@ -29,7 +30,6 @@ rows_key = pytest.StashKey[list[tuple[str, float, float]]]()
 
 def pytest_addoption(parser):
     group = parser.getgroup("nbval")
-    group.addoption("--budget-seconds", type=float, default=30, help="time a notebook may take")
     group.addoption("--budget-mb", type=float, default=1000, help="memory a kernel may hold")
 
 
@@ -40,8 +40,11 @@ def pytest_configure(config):
 def pytest_collection_modifyitems(items):
     grouped = []
     for parent, cells in groupby(items, key=lambda item: item.parent):
+        cells = list(cells)
         grouped.extend(cells)
         if isinstance(parent, IPyNbFile):
+            for cell in cells:
+                cell.output_timeout = PATIENCE
             grouped.append(Budget.from_parent(parent, name="budget"))
     items[:] = grouped
 
@@ -49,13 +52,13 @@ def pytest_collection_modifyitems(items):
 def pytest_terminal_summary(terminalreporter, config):
     rows = config.stash[rows_key]
     if rows:
-        terminalreporter.section("notebooks: seconds and peak resident memory")
+        terminalreporter.section("notebooks: seconds, and peak resident memory")
     for name, seconds, megabytes in rows:
         terminalreporter.line(f"{name:40} {seconds:6.1f} s {megabytes:7.0f} MB")
 
 
 class OverBudget(Exception):
-    """A notebook took more time or memory than it may."""
+    """A notebook's kernel held more memory than it may, or died."""
 
 
 class Budget(pytest.Item):
@@ -65,11 +68,8 @@ class Budget(pytest.Item):
             raise OverBudget("the kernel died: see the cell that failed above")
         seconds, megabytes = seconds_since_start(kernel), peak_megabytes(kernel)
         self.config.stash[rows_key].append((self.path.name, seconds, megabytes))
-        allowed = SECONDS_FOR.get(self.path.name[:2], self.config.option.budget_seconds)
-        if seconds > allowed:
-            raise OverBudget(f"{seconds:.1f} s, and {allowed:.0f} s are allowed")
-        if megabytes > self.config.option.budget_mb:
-            allowed = self.config.option.budget_mb
+        allowed = self.config.option.budget_mb
+        if megabytes > allowed:
             raise OverBudget(f"{megabytes:.0f} MB resident, and {allowed:.0f} MB are allowed")
 
     def repr_failure(self, excinfo, style=None):
@@ -92,7 +92,7 @@ def peak_megabytes(kernel) -> float:
         silent=True,
         store_history=False,
         user_expressions={"peak": "peak"},
-        timeout=30,
+        timeout=PATIENCE,
         output_hook=lambda message: None,
     )
     return int(reply["content"]["user_expressions"]["peak"]["data"]["text/plain"]) / 1e6

@@ -9,7 +9,7 @@ from torch import nn
 
 from course_utils.table import table
 from course_utils.train import write_tokens
-from tests.bench import counting, feeding, machine, timing, weighing
+from tests.bench import chapters, counting, feeding, machine, timing, weighing
 from tests.bench.report import (
     Figure,
     Section,
@@ -145,3 +145,14 @@ def test_the_verdicts_on_feeding(grown, met):
     assert all(figure.met for figure in feeding._speeds(best, 0.0))
     worse = {**best, feeding.BATCHES: 2.1}
     assert not any(figure.met for figure in feeding._speeds(worse, 0.0))
+
+
+def test_the_verdicts_on_the_chapters_seconds():
+    took = {"04_flops": 27.0, "08_loop": 30.0, "10_transformer": 60.0}
+    average, nearest = chapters.figures(took, 0.0)
+    assert not average.met and average.found == "39.0"
+    assert nearest.met and "08_loop" in nearest.name
+    late = chapters.figures({**took, "10_transformer": 60.1}, 0.0)[1]
+    assert late.failed and "10_transformer" in late.name and late.wanted.startswith("≤ 60")
+    assert all(figure.met for figure in chapters.figures({"04_flops": 20.0}, 0.0))
+    assert not chapters.figures(took, 0.3)[0].failed

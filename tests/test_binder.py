@@ -40,7 +40,7 @@ def test_binder_asks_for_no_cuda():
 @pytest.fixture(scope="module")
 def dockerfile() -> str:
     command = [sys.executable, "-m", "repo2docker", "--no-build", "--debug", "."]
-    run = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=120)
+    run = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=600)
     assert run.returncode == 0, run.stderr
     return run.stdout + run.stderr
 

@@ -151,6 +151,7 @@ def test_the_ridge():
     assert LIMITS.ridge.value == 100 and LIMITS.ridge.trusted
 
 
+@pytest.mark.quiet
 def test_limits_of_this_machine():
     found = measure.limits(budget=0.5)
     assert found.ridge.value == found.peak.value / found.bandwidth.value

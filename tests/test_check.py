@@ -368,7 +368,7 @@ def test_a_solution_cell_does_not_count(monkeypatch):
 def test_what_marks_a_solution_cell(history):
     from jupyter_client.manager import start_new_kernel
 
-    manager, client = start_new_kernel(kernel_name="python3")
+    manager, client = start_new_kernel(startup_timeout=600, kernel_name="python3")
     try:
         for code in (
             "from course_utils import check",
@@ -376,9 +376,9 @@ def test_what_marks_a_solution_cell(history):
             "# Solution 00.1\nreplies = check.ex00_1(0.7996), session.solved.copy()",
             "more = check.ex00_1(0.7996), session.solved.copy()",
         ):
-            client.execute_interactive(code, store_history=history, timeout=60)
+            client.execute_interactive(code, store_history=history, timeout=600)
         asked = {"solution": "replies[1]", "learner": "more[1]"}
-        reply = client.execute_interactive("", user_expressions=asked, timeout=60)["content"]
+        reply = client.execute_interactive("", user_expressions=asked, timeout=600)["content"]
     finally:
         client.stop_channels()
         manager.shutdown_kernel(now=True)

@@ -153,7 +153,7 @@ def test_live_shows_one_figure_whose_words_never_change(monkeypatch, log):
         update = staticmethod(shown.append)
 
     monkeypatch.setattr(series, "display", lambda first, **_: shown.append(first) or Handle)
-    sweep = measure.sweep({"a": lambda n: lambda: sum(range(n))}, [10, 100], budget=0.2)
+    sweep = measure.sweep({"a": lambda n: lambda: sum(range(n))}, [10, 100], budget=20)
     live.timings(sweep, x="n", y="time", unit="s", title="t", log=log)
     assert shown[-1].figure.axes[0].get_yscale() == ("log" if log else "linear")
     assert len(shown) == 3 and len({picture.text for picture in shown}) == 1

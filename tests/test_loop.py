@@ -15,6 +15,7 @@ from course_utils.train import (
     History,
     Step,
     evaluate,
+    loop,
     models,
     one_step,
     optimizers,
@@ -182,6 +183,18 @@ def test_two_parts_are_one_run():
     assert parts[0].losses + parts[1].losses == whole.losses
 
 
+@pytest.mark.parametrize(("seconds", "taken"), [(None, 5), (9, 5), (2.5, 3), (2, 3), (1e-9, 1)])
+def test_after_its_seconds_no_step_begins(monkeypatch, seconds, taken):
+    (model, optimizer), now = linear(), [0.0]
+    monkeypatch.setattr(loop, "perf_counter", lambda: now[0])
+
+    def a_second(step):
+        now[0] += 1
+
+    settings = {"steps": 5, "seconds": seconds, "callbacks": (a_second,)}
+    assert len(train(model, optimizer, data(), mse_loss, **settings).steps) == taken
+
+
 def test_no_steps():
     (model, optimizer), called = linear(), []
     before = vector(model)
@@ -206,6 +219,7 @@ def test_batches_that_end_early():
         ({"steps": True}, "steps must be a whole number"),
         ({"steps": 3, "first": -1}, "first must be a whole number at least 0"),
         ({"steps": 3, "first": "1"}, "first must be a whole number"),
+        ({"steps": 3, "seconds": 0}, "seconds must be a finite number above 0"),
     ],
     ids=str,
 )

@@ -26,6 +26,7 @@ def test_the_table_has_a_row_a_run():
     assert "≈" not in repr(shown)  # recorded elsewhere: the same text on every machine
 
 
+@pytest.mark.quiet
 def test_a_machine_is_recorded_and_read_back(tmp_path, monkeypatch):
     monkeypatch.setattr(record, "_insist", lambda results: None)  # other tests may run beside it
     path = record.record(tmp_path, budget=2)

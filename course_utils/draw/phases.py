@@ -6,6 +6,7 @@ from typing import Protocol
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.patches import StepPatch
 
 from course_utils import units
 from course_utils.arguments import shown, text
@@ -38,7 +39,8 @@ def timeline(events: Sequence[Event], title: str) -> Picture:
         for name in drawn:
             top = floor + held[name]
             colour = PART_COLOURS.get(name, GREY)
-            ax.stairs(top, at, baseline=floor, fill=True, color=colour, label=name)
+            step = StepPatch(top, at, baseline=floor, fill=True, color=colour, lw=0, label=name)
+            ax.add_artist(step)  # ax.stairs would search each of its segments for an extremum
             floor = top
         ax.axhline(peak, color="black", linestyle="--", linewidth=1.2)
         _phases(ax, events, peak)

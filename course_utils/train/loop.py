@@ -1,5 +1,6 @@
 """The training loop: one, short, for every model of the course."""
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from statistics import median
@@ -8,7 +9,7 @@ from time import perf_counter
 import torch
 from torch import Tensor, nn
 
-from course_utils.arguments import count
+from course_utils.arguments import count, positive
 from course_utils.train.step import LossFn, Precision, known, one_step
 
 
@@ -55,21 +56,27 @@ def train(
     *,
     steps: int,
     first: int = 1,
+    seconds: float | None = None,
     callbacks: tuple[Callable[[Step], None], ...] = (),
     precision: Precision | None = None,
 ) -> History:
     """Take `steps` steps, numbered from `first`, and call each of `callbacks` after each.
+
+    With `seconds` a slow machine takes fewer: after that time no further step begins.
 
     `loss_fn(model(x), y)` must be one number. Raises `Diverged` with the step's number when it is
     not finite: before the optimizer acts, and before any callback, so that neither the model nor
     a checkpoint takes harm. Raises ValueError when the batches end early.
     `precision` comes from `precision.choose` and has prepared the model; None casts nothing.
     """
-    history = []
+    history, began_all = [], perf_counter()
+    allowed = math.inf if seconds is None else positive("seconds", seconds)
     model.train()
     last = count("first", first, at_least=0) + count("steps", steps, at_least=0) - 1
     for number in range(first, last + 1):
         began = perf_counter()
+        if history and began - began_all > allowed:
+            break
         x, y = _next(batches, number, last)
         value = one_step(model, optimizer, x, y, loss_fn, number, precision)
         step = Step(number, value, perf_counter() - began, y.numel())

@@ -11,7 +11,8 @@ from .files import WorkshopError, write_notebook
 
 KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
-SECONDS_A_CELL = 120
+SECONDS_A_CELL = 900  # far more than any cell needs: only one that hangs is ended
+PATIENCE = 600  # seconds for a kernel to start or to answer
 
 
 def execute(path: Path) -> None:
@@ -35,6 +36,8 @@ def run(path: Path) -> NotebookNode:
         notebook,
         kernel_name=KERNELSPEC["name"],
         timeout=SECONDS_A_CELL,
+        startup_timeout=PATIENCE,
+        iopub_timeout=PATIENCE,
         record_timing=False,
         store_widget_state=False,
         extra_arguments=["--IPKernelApp.log_level=ERROR"],

@@ -4,12 +4,12 @@ import sys
 from pathlib import Path
 from time import perf_counter
 
-from tests.bench import counting, feeding, rates, starting, timing, weighing
+from tests.bench import chapters, counting, feeding, rates, starting, timing, weighing
 from tests.bench.machine import head
 from tests.bench.report import Section, document, exit_status, verdicts
 
 RESULTS = Path(__file__).with_name("results.md")
-PARTS = (rates, timing, starting, counting, weighing, feeding)
+PARTS = (rates, timing, starting, counting, weighing, feeding, chapters)
 
 
 def show(section: Section) -> None:

@@ -19,8 +19,8 @@ from course_utils import units
 from course_utils.table import Table, table
 from course_utils.train import Batches, open_tokens, write_tokens
 from course_utils.train.data import MAPPED
-from tests.bench.machine import others
 from tests.bench.report import Figure, Section
+from tests.quiet import watch
 
 BATCH, CONTEXT = 64, 256
 SMALL, LARGE = 2**24, 2**29  # tokens of 2 bytes: 32 MiB and 1 GiB
@@ -141,7 +141,7 @@ def section() -> Section:
         small, large = Path(folder) / "small.bin", Path(folder) / "large.bin"
         write_tokens(small, tokens(SMALL))
         write_tokens(large, tokens(LARGE))
-        with others() as seen:
+        with watch() as seen:
             best = fastest(ways(small, large))
         kept, whole = reading(large), reading(large, mapped=ALL)
     figures = (*_speeds(best, seen.share), _memory(kept))
@@ -169,7 +169,7 @@ def _times(best: dict[str, float], elsewhere: float) -> Table:
     ]
     note = (
         f"{BATCH} windows of {CONTEXT} + 1 tokens as int64, inputs and targets; the fastest of "
-        f"{ROUNDS} calls, the ways in turn. Other programs had {elsewhere:.0%} of the processors "
+        f"{ROUNDS} calls, the ways in turn. Of the processors {elsewhere:.0%} went elsewhere "
         "meanwhile."
     )
     return table(("a batch", "time", "over Batches"), rows, note=note)

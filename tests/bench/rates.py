@@ -10,9 +10,9 @@ from course_utils.measure import Peak
 from course_utils.predict import matmul_flops
 from course_utils.session import session
 from course_utils.table import Table, table
-from tests.bench.machine import others
 from tests.bench.report import Figure, Section
 from tests.bench.timing import product
+from tests.quiet import watch
 
 SIZES = (64, 128, 256, 512, 1024, 2048)
 BUDGET = 0.3
@@ -37,7 +37,7 @@ def _mfus(peak: Peak, device: str) -> dict[int, float]:
 def section() -> Section:
     """The peak part of the report."""
     torch.manual_seed(0)
-    with others() as seen:
+    with watch() as seen:
         peak, took = _found()
         mfus = _mfus(peak, backend())
     top = max(mfus.values())
@@ -54,6 +54,6 @@ def _table(peak: Peak, took: float, mfus: dict[int, float], elsewhere: float) ->
     trust = "trusted" if peak.trusted else f"unsure ({peak.doubt})"
     note = (
         f"Peak: {units.rate(peak.value)}, {peak.source}, {trust}, found in {took:.2f} s. "
-        f"Other programs had {elsewhere:.0%} of the processors meanwhile."
+        f"Of the processors {elsewhere:.0%} went elsewhere meanwhile."
     )
     return table(("n", "rate of the fastest call", "over the peak"), rows, note=note)

@@ -4,15 +4,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from course_utils.table import Table, table
-
-BUSY = 0.05  # other programs' share of the processors above which a machine is not quiet
+from tests.quiet import noise
 
 
 @dataclass(frozen=True)
 class Figure:
     """One figure to reach: what was found, what is asked, and whether that is met.
 
-    `others` is the share of the processors that other programs had while it was measured, for
+    `elsewhere` is the share of the processors that went elsewhere while it was measured, for
     figures that depend on it.
     """
 
@@ -20,21 +19,20 @@ class Figure:
     found: str
     wanted: str
     met: bool
-    others: float = 0.0
+    elsewhere: float = 0.0
 
     @property
     def verdict(self) -> str:
         """In words: met, not met, or not met on a machine that was not quiet."""
         if self.met:
             return "met"
-        if self.others > BUSY:
-            return f"not met (not quiet: {self.others:.0%} of the processors went elsewhere)"
-        return "not met"
+        excuse = noise(self.elsewhere)
+        return f"not met ({excuse})" if excuse else "not met"
 
     @property
     def failed(self) -> bool:
         """Whether this speaks against the instruments: missed, and nothing else to blame."""
-        return not self.met and self.others <= BUSY
+        return not self.met and not noise(self.elsewhere)
 
 
 @dataclass(frozen=True)

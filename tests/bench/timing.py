@@ -14,8 +14,8 @@ from torch.utils.benchmark import Measurement, Timer
 from course_utils import hardware, measure, units
 from course_utils.measure import Time
 from course_utils.table import Table, table
-from tests.bench.machine import others
 from tests.bench.report import Figure, Section, worst
+from tests.quiet import watch
 
 SIZES = (256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384)
 TAKEN = 3  # sizes that are compared
@@ -24,7 +24,12 @@ ROUNDS = 5
 BUDGET = 0.2  # seconds for each measurement, of either instrument
 NOISE = 0.05  # spreads that differ by less are the same
 BUSY_BUDGET = 0.5  # the clock's own default: beside a busy program more calls find a quiet moment
-NEIGHBOUR = "import time\nend = time.time() + 60\nwhile time.time() < end: pass"
+NEIGHBOUR = """
+import time
+print("spinning", flush=True)
+end = time.time() + 60
+while time.time() < end: pass
+"""
 
 
 @dataclass
@@ -112,24 +117,26 @@ def _triton(found: list[float | str]) -> str:
 def busy_neighbours() -> Iterator[int]:
     """One spinning process for every core but one; yields how many. They end by themselves too."""
     count = max(1, round(hardware.usable_cores()) - 1)
-    running = [subprocess.Popen([sys.executable, "-c", NEIGHBOUR]) for _ in range(count)]
+    command = [sys.executable, "-c", NEIGHBOUR]
+    running = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(count)]
     try:
-        sleep(0.5)
+        for process in running:
+            process.stdout.readline()
         yield count
     finally:
         for process in running:
             process.kill()
-            process.wait()
+            process.communicate()
 
 
 def alone(device: str) -> tuple[Table, tuple[Figure, ...], list[Rounds]]:
     """Both clocks on a machine that has nothing else to do."""
     sizes = long_enough(device)
-    with others() as seen:
+    with watch() as seen:
         found = rounds(sizes, device)
     head = ("n", "ours, median of five", "blocked_autorange", "ratio", "spread, ours",
             "spread, blocked_autorange", "do_bench", "not trusted")  # fmt: skip
-    note = f"Other programs had {seen.share:.0%} of the processors meanwhile."
+    note = f"Of the processors {seen.share:.0%} went elsewhere meanwhile."
     shown = table(head, [_row(r) for r in found], title=f"On {device}, alone", note=note)
     return shown, _figures(found, device, seen.share), found
 
@@ -183,7 +190,7 @@ def beside(quiet: list[Rounds], elsewhere: float) -> tuple[Table, tuple[Figure, 
     calm = one_thread(sizes)
     with busy_neighbours() as count:
         found, single = rounds(sizes, "cpu", BUSY_BUDGET), one_thread(sizes)
-    with others() as after:  # whether the machine is still quiet
+    with watch() as after:  # whether the machine is still quiet
         sleep(0.5)
     elsewhere = max(elsewhere, after.share)
     ratios = [_slowest(busy, alone) for busy, alone in zip(found, quiet, strict=True)]
@@ -234,7 +241,7 @@ def budgets() -> tuple[Table, Figure]:
     """What one call of the clock costs: at most its budget and one call of the function."""
     works = {"product, n = 512": product(512, "cpu"), "20 ms of waiting": lambda: sleep(0.02),
              "150 ms of waiting": lambda: sleep(0.15), "nothing": lambda: None}  # fmt: skip
-    with others() as seen:
+    with watch() as seen:
         rows = [(name, *_cost(work, 0.1)) for name, work in works.items()]
     over = max(row[-1] for row in rows)
     cells = [(name, *map(units.duration, seconds), f"{left * 1e3:+.2f} ms")
@@ -264,7 +271,7 @@ def section() -> Section:
     """The time part of the report: the processor, and the accelerator if there is one."""
     torch.manual_seed(0)
     shown, figures, quiet = alone("cpu")
-    busy, more = beside(quiet, figures[0].others)
+    busy, more = beside(quiet, figures[0].elsewhere)
     cost, last = budgets()
     tables, all_figures = [shown, busy, cost], [*figures, *more, last]
     if hardware.backend() != "cpu":

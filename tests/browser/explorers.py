@@ -16,6 +16,7 @@ PIXELS = """explorer => [...explorer.querySelectorAll('img.widget-image')].map(i
     return canvas.toDataURL();
 })"""
 REDRAW_SECONDS = 5
+ROUNDS = 12  # a redraw that comes later than that is seen in a later round
 
 
 def failures(page: Page) -> list[str]:
@@ -65,7 +66,7 @@ def _move(page: Page, control: ElementHandle, keys: str) -> Move:
 
 def _redraws(page: Page, explorer: ElementHandle, moves: list[Move]) -> bool:
     number_of_cells = cells(page).count()
-    for move in moves:
+    for move in moves * ROUNDS:
         before = explorer.evaluate(PIXELS)
         move()
         if _changed(page, explorer, before):

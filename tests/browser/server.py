@@ -22,7 +22,7 @@ SETTINGS = {
     "JUPYTERLAB_WORKSPACES_DIR": "workspaces",
     "IPYTHONDIR": "ipython",
 }
-START_SECONDS = 60
+START_SECONDS = 300
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def running(place: Path, notebooks: Path = NOTEBOOKS) -> Iterator[Lab]:
         yield lab
     finally:
         process.terminate()
-        process.wait(timeout=30)
+        process.wait(timeout=300)
 
 
 def free_port() -> int:
@@ -73,7 +73,7 @@ def _wait_until_ready(lab: Lab, process: subprocess.Popen, log: Path) -> None:
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline and process.poll() is None:
         try:
-            urllib.request.urlopen(lab.url("/api/status"), timeout=5)
+            urllib.request.urlopen(lab.url("/api/status"), timeout=60)
             return
         except OSError:
             time.sleep(0.3)

@@ -15,6 +15,11 @@ STATE = f"""() => {{
     const shown = document.querySelectorAll('{SLIDE} .fragment.visible').length;
     return [slides.indexOf(document.querySelector('{SLIDE}')), shown];
 }}"""
+AT_THE_END = f"""() => {{
+    const last = [...document.querySelectorAll('{ALL_SLIDES}')].at(-1);
+    return last.matches('{SLIDE}') && !last.querySelector('.fragment:not(.visible)');
+}}"""
+CHANGED = f"before => String(({STATE})()) !== String(before)"
 TOO_BIG = """slide => {
     const found = [];
     if (slide.offsetHeight > 720) found.push(`${slide.offsetHeight} px high`);
@@ -32,7 +37,7 @@ def open_slides(page: Page, lab: Lab, name: str) -> None:
     """Open `name` as live slides, at the first one."""
     page.set_viewport_size(VIEWPORT)
     page.goto(lab.url(f"/rise/{name}"))
-    page.wait_for_selector(SLIDE, timeout=60_000)
+    page.wait_for_selector(SLIDE)
     page.add_style_tag(content=NO_ANIMATION)
     page.wait_for_function("() => [...document.images].every(image => image.complete)")
 
@@ -64,10 +69,9 @@ def _first_words(page: Page) -> str:
 
 
 def _step(page: Page, state: list[int]) -> bool:
-    """Press Space; False when that leads nowhere, at the end."""
+    """Press Space and wait for what it shows; False at the end, where it leads nowhere."""
+    if page.evaluate(AT_THE_END):
+        return False
     page.keyboard.press("Space")
-    for _ in range(20):
-        page.wait_for_timeout(50)
-        if page.evaluate(STATE) != state:
-            return True
-    return False
+    page.wait_for_function(CHANGED, arg=state)
+    return True
