@@ -75,9 +75,9 @@ def choice(name: str, value: object) -> bool:
 
 
 def function(name: str, value: object, example: str) -> Callable:
-    """Return `value` if calling it does its work; the error shows an `example` of what is expected.
+    """Return `value` if it is a function whose call does its work; the error shows an `example`.
 
-    Refused are generator functions and async functions: a call of one only makes an object.
+    Generator functions and async functions are refused: calling one only creates an object.
     """
     if not callable(value):
         raise TypeError(f"{name} must be a function, as in {example}, got {shown(value)}")

@@ -1,4 +1,4 @@
-"""Show an error on purpose: its type, and the course's own words for why it comes."""
+"""Show an error on purpose: its type, and the course's own words for why it is raised."""
 
 import re
 from collections.abc import Callable
@@ -11,7 +11,7 @@ def trap(action: Callable[[], object], why: str) -> None:
     """Call `action`, expect it to raise, and print the error's type with `why`.
 
     The library's own words follow, marked ≈ since they change between versions. When nothing is
-    raised, that is printed instead, so that a chapter never claims an error that did not come.
+    raised, that is printed instead, so that a chapter never claims an error that was not raised.
     """
     text("why", why)
     function("action", action, "trap(lambda: x.view(3), ...)")

@@ -1,6 +1,7 @@
 """What one kernel remembers: guesses, hints given, exercises solved, the best rates seen.
 
-It is the course's only state; a restarted kernel starts afresh, and nothing is written to disk.
+It is the only state of the package. A restarted kernel begins with an empty one, and nothing is
+written to disk.
 """
 
 from dataclasses import dataclass, field

@@ -50,9 +50,9 @@ def _of_results(form: Callable[..., str]) -> Callable[..., str]:
 
 @_of_results
 def digits(value: float, significant: int = 4) -> str:
-    """`value` with that many significant digits: 143.9, 0.7996, 1638, 6.3e+24 as 6.3e24.
+    """`value` with `significant` digits, such as 143.9, 0.7996 or 6.3e24.
 
-    Counts below a million are written out; trailing zeros are dropped.
+    From 0.0001 to a million it is written out; trailing zeros are dropped.
     """
     value = number("value", value)
     rounded = _rounded(value, significant)
@@ -137,7 +137,7 @@ def measured(value: str | None) -> str:
 
 @_of_results
 def quantity(value: float, unit: str, *, significant: int = 4) -> str:
-    """`value` in the words of its `unit`: B, FLOPs, FLOP/s, B/s, s, '' (none) or a noun.
+    """`value` as text with its `unit`: B, FLOPs, FLOP/s, B/s, s, '' (none) or a noun.
 
     A whole number of a noun below ten million keeps every digit: '366,432 parameters'.
     """
@@ -166,7 +166,7 @@ def _prefixed(
 
 
 def _rounded(value: float, significant: int) -> float:
-    """`value` to that many significant digits, so that 0.99999 s reads 1 s and not 1000 ms."""
+    """`value` rounded to `significant` digits, so that 0.99999 s reads 1 s and not 1000 ms."""
     return float(f"{value:.{count('significant', significant)}g}")
 
 

@@ -11,7 +11,13 @@ from torch.utils.flop_counter import FlopCounterMode
 from course_utils import measure, predict
 from course_utils.predict import TransformerConfig
 from course_utils.train.models import next_token_loss
-from course_utils.train.transformer import attention, rotated, rotations, sample, transformer
+from course_utils.train.transformer import (
+    apply_rotary,
+    attention,
+    rotary_embedding,
+    sample,
+    transformer,
+)
 
 SMALL = predict.preset("small")
 LLAMA = TransformerConfig("llama", 50, 16, 2, 24, 4, 40, kv_heads=2, tied=False)
@@ -105,12 +111,12 @@ def test_recomputing_the_layers_costs_their_forward_pass_once_more():
 
     with torch.device("meta"):
         model, ids = transformer(LLAMA), torch.zeros(2, 16, dtype=torch.int64)
-    turns = rotations(16, LLAMA.head_width, torch.device("meta"))
+    rotary = rotary_embedding(16, LLAMA.head_width, torch.device("meta"))
 
     def step():
         x = model.tokens(ids)
         for block in model.blocks:
-            x = checkpoint(block, x, turns, use_reentrant=False, early_stop=False)
+            x = checkpoint(block, x, rotary, use_reentrant=False, early_stop=False)
         model.head(model.norm(x)).sum().backward()
 
     expected = predict.transformer_flops(LLAMA, 2, 16, recompute=True)
@@ -197,14 +203,14 @@ def test_shared_keys_equal_repeated_ones():
     assert torch.allclose(attention(q, k, v, LLAMA), attention(q, *wide, full), atol=1e-6)
 
 
-def test_rotations_keep_lengths_and_know_distances_only():
-    cos, sin = rotations(12, 8, torch.device("cpu"), base=100.0)
+def test_a_rotary_embedding_keeps_lengths_and_knows_distances_only():
+    cos, sin = rotary_embedding(12, 8, torch.device("cpu"), base=100.0)
     q, k = torch.randn(8), torch.randn(8)
-    turned_q, turned_k = (rotated(x.expand(1, 1, 12, 8), cos, sin)[0, 0] for x in (q, k))
-    assert torch.allclose(turned_q.norm(dim=-1), q.norm().expand(12), atol=1e-5)
-    products = turned_q @ turned_k.T
-    assert torch.allclose(products[5, 3], products[9, 7], atol=1e-4)
-    assert torch.allclose(products[4, 4], q @ k, atol=1e-4)
+    rotated_q, rotated_k = (apply_rotary(x.expand(1, 1, 12, 8), cos, sin)[0, 0] for x in (q, k))
+    assert torch.allclose(rotated_q.norm(dim=-1), q.norm().expand(12), atol=1e-5)
+    scores = rotated_q @ rotated_k.T
+    assert torch.allclose(scores[5, 3], scores[9, 7], atol=1e-4)
+    assert torch.allclose(scores[4, 4], q @ k, atol=1e-4)
 
 
 def test_a_tied_output_layer_is_the_embedding():

@@ -1,4 +1,4 @@
-"""Exercise checks and hints, one module a chapter: `check.ex00_1(answer)`, `.hint()`."""
+"""Exercise checks and hints, one module per chapter: `check.ex00_1(answer)`, `.hint()`."""
 
 from course_utils.check import (  # noqa: F401 (each registers its exercises)
     ex00,

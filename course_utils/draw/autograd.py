@@ -15,7 +15,7 @@ LEAF, OPERATION = "#A6DDC1", "#9ECAE9"
 
 @dataclass
 class _Node:
-    """One operation or leaf: its label, its distance from the result, and what it leads to."""
+    """One operation or leaf: its label, its distance from the result, its inputs' nodes."""
 
     label: str
     depth: int
@@ -47,7 +47,7 @@ def graph(y: torch.Tensor, title: str = "", **names: torch.Tensor) -> Picture:
 def _walk(y: torch.Tensor, known: dict[int, str]) -> dict[int, _Node]:
     """Every node behind `y`, breadth first, keyed by identity."""
     nodes, queue = {}, [(y.grad_fn, 0)]
-    keep = []  # autograd's nodes are wrapped anew when the wrapper dies: keep them
+    keep = []  # a node's Python wrapper, and its id, last only as long as something refers to it
     while queue:
         fn, depth = queue.pop(0)
         keep.append(fn)
@@ -66,19 +66,19 @@ def _operation(fn: object) -> str:
 
 
 def _draw(ax: Axes, nodes: dict[int, _Node]) -> None:
-    places, rows = {}, {}
+    positions, rows = {}, {}
     for key, node in nodes.items():
         rows.setdefault(node.depth, []).append(key)
     for depth, keys in rows.items():
         for row, key in enumerate(keys):
-            places[key] = (depth, (len(keys) - 1) / 2 - row)
+            positions[key] = (depth, (len(keys) - 1) / 2 - row)
     for key, node in nodes.items():
         colour = LEAF if node.leaf else OPERATION
         box = {"boxstyle": "round,pad=0.4", "facecolor": colour, "edgecolor": "none"}
-        ax.text(*places[key], node.label, ha="center", va="center", bbox=box, zorder=3)
+        ax.text(*positions[key], node.label, ha="center", va="center", bbox=box, zorder=3)
         for parent in node.parents:
             look = {"arrowstyle": "-|>", "color": BLACK, "shrinkA": 24, "shrinkB": 26}
-            ax.annotate("", places[parent], places[key], arrowprops=look)
+            ax.annotate("", positions[parent], positions[key], arrowprops=look)
     tallest = _tallest(nodes)
     ax.set(xlim=(-0.6, max(rows) + 0.6), ylim=(-tallest / 2 - 0.3, tallest / 2 + 0.3))
     ax.axis("off")

@@ -11,7 +11,7 @@ from course_utils.arguments import choice, shown, text
 from course_utils.draw.picture import Picture, canvas, style
 
 MARKERS = "osD^vP"
-DECADE = 10  # a logarithmic axis that spans less has no room for powers of ten
+DECADE = 10  # a logarithmic axis that spans less may show no power of ten
 
 
 def curves(
@@ -26,10 +26,9 @@ def curves(
 ) -> Picture:
     """Draw each series (name → xs and ys) as a line on logarithmic axes labelled `x` and `y`.
 
-    With `log=False` the y axis is linear and begins at 0, as for shares.
-
-    `unit` is the unit of the ys ('s', 'B/s', 'FLOP/s', ...); `sizes` sets the x ticks.
-    A y may be an instrument's result; an unsure one is drawn as an empty marker.
+    With `log=False` the y axis is linear and begins at 0, as for shares. `unit` is the unit of the
+    ys ('s', 'B/s', 'FLOP/s', ...); `sizes` sets the x ticks. A y may be an instrument's result; an
+    unsure one is drawn as an empty marker.
     """
     if not isinstance(series, Mapping) or not 0 < len(series) <= len(MARKERS):
         raise ValueError(f"series must name 1 to {len(MARKERS)} lines, got {shown(series)}")

@@ -25,7 +25,7 @@ PART_COLOURS = {
 }
 
 PIXELS_PER_INCH = 88  # as shown
-SHARPNESS = 2  # stored pixels for a shown one, for high-resolution screens and projectors
+SHARPNESS = 2  # stored pixels per shown pixel, for high-resolution screens and projectors
 COLOURS = 128  # a flat figure needs no more, and the file is a third of the size
 
 

@@ -50,7 +50,7 @@ def _colours(before: torch.Tensor) -> dict[float, str]:
 
 
 def _grid(ax: Axes, x: torch.Tensor, colours: dict[float, str], name: str) -> float:
-    """The tensor as grids: the last two dimensions a grid, the others beside and below."""
+    """Draw the tensor as grids of its last two dimensions, beside and below each other."""
     shape = (1,) * (4 - x.dim()) + tuple(x.shape)
     blocks = x.reshape(shape)
     width, height = shape[3] + GAP, shape[2] + GAP

@@ -1,4 +1,4 @@
-"""Rooflines: the rate an operation can reach, against the FLOPs it does for each byte it moves."""
+"""Rooflines: the rate that an operation can reach, over its FLOPs per byte moved."""
 
 from collections.abc import Collection, Iterator, Mapping
 from itertools import chain, count
@@ -11,8 +11,8 @@ from course_utils.arguments import number, positive, shown, text
 from course_utils.draw.picture import BLACK, PALETTE, Picture, canvas, style
 from course_utils.table import first_doubt
 
-NARROWEST, WIDEST = 0.03, 3000.0  # FLOPs a byte shown at least
-BELOW, ABOVE, STEP = -11, 5, -4  # points from a dot up to its name, and on from there
+NARROWEST, WIDEST = 0.03, 3000.0  # FLOPs per byte: the x axis spans at least these
+BELOW, ABOVE, STEP = -11, 5, -4  # in points: a name's height above its dot, and its further tries
 CLEAR = 3  # pixels kept free around a name: a dot's radius
 
 
@@ -25,9 +25,9 @@ def roofline(
 ) -> Picture:
     """Draw each machine's roof, and measured operations as points.
 
-    `roofs` maps a name to (peak in FLOP/s, bandwidth in B/s), `points` to (FLOPs a byte, FLOP/s).
-    `live` says which roofs were measured (True: all), and so differ between machines. Numbers may
-    be an instrument's results: an unsure point is drawn empty, an unsure roof dashed.
+    `roofs` maps a name to (peak in FLOP/s, bandwidth in B/s), `points` to (FLOPs per byte,
+    FLOP/s). `live` says which roofs were measured (True: all), and so differ between machines.
+    Numbers may be an instrument's results: an unsure point is drawn empty, an unsure roof dashed.
     """
     given, unsure = points or {}, {}
     roofs, points = _pairs("roofs", roofs, unsure), _pairs("points", given, unsure)
@@ -77,13 +77,13 @@ def _axes(ax: Axes, title: str) -> None:
 
 
 def _label(ax: Axes, points: Mapping[str, tuple[float, float]]) -> None:
-    """Each point's name beside it, at the first place free of lines, points and other names."""
+    """Each point's name beside it, at the first position clear of lines, points and other names."""
     ax.figure.draw_without_rendering()  # settles where everything lies
     lines = np.concatenate([ax.transData.transform(line.get_xydata()) for line in ax.lines])
     taken = []
     for name, point in sorted(points.items(), key=lambda item: item[1]):
         label = ax.annotate(name, point, (0, 0), textcoords="offset points", fontsize=9.5)
-        for offset, side in _places():
+        for offset, side in _positions():
             label.set(position=offset, ha=side)
             box = label.get_window_extent().padded(CLEAR)
             hidden = box.count_contains(lines) or box.count_overlaps(taken)
@@ -92,8 +92,8 @@ def _label(ax: Axes, points: Mapping[str, tuple[float, float]]) -> None:
         taken.append(box)
 
 
-def _places() -> Iterator[tuple[tuple[float, float], str]]:
-    """Where a name may stand, in points from its dot, with the side that it is aligned to."""
+def _positions() -> Iterator[tuple[tuple[float, float], str]]:
+    """Where to try a name: its offset from the dot in points, and how it is aligned."""
     for y in chain((BELOW, ABOVE), count(BELOW + STEP, STEP)):
         yield (5, y), "left"
         yield (-5, y), "right"

@@ -1,4 +1,4 @@
-"""Number formats bit by bit: encode and decode by own arithmetic, exact to the last bit.
+"""Number formats bit by bit: encoded and decoded in exact arithmetic of this module's own.
 
 No value goes through torch or through the hardware's own conversion, so that what is shown cannot
 change with a version. Sources: IEEE 754-2019 for binary16, 32 and 64; the OCP 8-bit floating point
@@ -60,7 +60,7 @@ class Format:
 
     @property
     def smallest_subnormal(self) -> Fraction:
-        """The smallest positive number: one unit in the last place, nothing implied."""
+        """The smallest positive number: one unit in the last place, without an implied 1."""
         return self.smallest_normal * self.epsilon
 
     @property
@@ -108,7 +108,7 @@ def encode(value: object, name: str, *, saturate: bool = False) -> int:
 
     `value` is a number, a fraction, or a text such as '0.1' or '1e-400', which is rounded once from
     its exact decimal value. Beyond the largest number the result is infinity, NaN in E4M3, or with
-    `saturate` the largest number. Raises TypeError or ValueError for what is no number.
+    `saturate` the largest number. Raises TypeError or ValueError for what is not a number.
     """
     form, number = format_named(name), exact(value)
     if isinstance(number, float):  # NaN, an infinity, or a zero with its sign
@@ -211,7 +211,7 @@ def _special(value: float, form: Format, saturate: bool) -> int:
 
 
 def _round(magnitude: Fraction, form: Format) -> int:
-    """The pattern nearest to a positive number; a tie takes the even one. May exceed the last."""
+    """The pattern nearest to `magnitude` > 0, ties to even; it may exceed the last finite one."""
     exponent = max(_floor_log2(magnitude), form.smallest_exponent)
     unit = Fraction(2) ** (exponent - form.mantissa_bits)
     steps = round(magnitude / unit)  # Python rounds halves of a fraction to even

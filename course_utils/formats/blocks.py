@@ -1,8 +1,8 @@
 """Block formats by simulation: small elements that share a scale, as MXFP8, MXFP4 and NVFP4 do.
 
-Elements are rounded by own arithmetic in fp32, exact for these widths, so that no result depends on
-what a cast does. Sources: OCP Microscaling Formats (MX) Specification 1.0 (2023) for MXFP8 and
-MXFP4; NVIDIA, Pretraining Large Language Models with NVFP4 (2025) for NVFP4.
+Elements are rounded in fp32 by this module's own arithmetic, which is exact for these widths, so
+that no result depends on what a cast does. Sources: OCP Microscaling Formats (MX) Specification 1.0
+(2023) for MXFP8 and MXFP4; NVIDIA, Pretraining Large Language Models with NVFP4 (2025) for NVFP4.
 """
 
 from dataclasses import dataclass
@@ -53,8 +53,8 @@ def round_blocks(x: Float[Tensor, "... n"], kind: str) -> Float32[Tensor, "... n
     to 256 … 512 or 4 … 8: above 448 or 6 it is cut. NVFP4: the tensor's scale makes its largest |x|
     448 · 6; a block's scale is its own largest |x| / 6, rounded to E4M3, and 0 if far smaller.
 
-    Raises ValueError for another kind, a last dimension that is no multiple of the block, no
-    elements, or a value that is no finite number in fp32; TypeError for an x without floats.
+    Raises ValueError for another kind, a last dimension that is not a multiple of the block's size,
+    an empty x, or a value that is not finite in fp32; TypeError for an x without floats.
     """
     blocks = KINDS[one_of("kind", kind, KINDS)]
     rows = _checked(x, kind, blocks.size).unflatten(-1, (-1, blocks.size))
@@ -65,7 +65,7 @@ def round_blocks(x: Float[Tensor, "... n"], kind: str) -> Float32[Tensor, "... n
 
 
 def _power_of_two(largest: Float32[Tensor, "... 1"], blocks: Blocks) -> Float32[Tensor, "... 1"]:
-    """The scale of each block as E8M0: a block of zeros has the smallest."""
+    """The scale of each block, a power of two (E8M0); a block of zeros has the smallest."""
     exponent = _floor_log2(largest) - blocks.element.largest_exponent
     return _power(exponent.clamp(min=_SMALLEST_E8M0))
 

@@ -15,7 +15,7 @@ def round_fp8(
 ) -> Float32[Tensor, "..."]:
     """`x` as E4M3 or E5M2 would hold it: divided by `scale`, rounded, multiplied again; in fp32.
 
-    Without a `scale` the largest |x| becomes the format's largest number. Beyond that numbers
+    Without a `scale` the largest |x| becomes the format's largest number. Numbers beyond that
     saturate, whatever a cast of this torch and device does. NaN stays NaN, and without a `scale`
     one value that is not finite makes all NaN. The result has no gradient. Raises ValueError for
     another dtype or an empty x, TypeError for an x that is no tensor of floats.

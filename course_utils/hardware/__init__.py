@@ -1,4 +1,4 @@
-"""This machine, what datasheets promise for known ones, and what recorded ones measured."""
+"""This machine, the datasheets of known accelerators, and recorded runs of other machines."""
 
 from course_utils.hardware.datasheets import Device, devices, find
 from course_utils.hardware.recordings import Run, read_run, recorded, runs

@@ -1,7 +1,7 @@
-"""What the datasheets promise for known accelerators: the rows of datasheets.toml.
+"""The peaks of known accelerators as their datasheets give them: the rows of datasheets.toml.
 
-Each row names its source. A device is found by its whole name only: "L4" is not "L40S". What is not
-in the table has no promise: None, shown as "unknown".
+Each row names its source. A device is found by its whole name only: "L4" is not "L40S". A figure
+that is not in the table is None, shown as "unknown".
 """
 
 import tomllib
@@ -25,7 +25,7 @@ class Device:
     peak: dict[str, float] = field(default_factory=dict)
 
     def promised(self, kind: str) -> float | None:
-        """FLOP/s the datasheet promises for 'fp32', 'tf32', 'fp16', 'bf16' or 'fp8', or None."""
+        """Peak in FLOP/s for 'fp32', 'tf32', 'fp16', 'bf16' or 'fp8'; None if unknown."""
         return self.peak.get(one_of("kind", kind, ("fp32", "tf32", "fp16", "bf16", "fp8")))
 
 

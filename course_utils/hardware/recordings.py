@@ -15,7 +15,10 @@ from course_utils.table import Table, table
 
 @dataclass(frozen=True)
 class Run:
-    """One machine's record. Rates in FLOP/s and B/s; `products` maps a format to n → seconds."""
+    """One machine's record, rates in FLOP/s and B/s.
+
+    `products` maps a number format to the seconds that an n × n matmul took, by n.
+    """
 
     device: str
     backend: str
@@ -29,7 +32,7 @@ class Run:
 
     @property
     def name(self) -> str:
-        """The device, and its cores where it is a processor."""
+        """The device's name; for a processor, with the number of cores that were used."""
         cores = f", {units.digits(self.cores)} cores" if self.backend == "cpu" else ""
         return f"{self.device}{cores}"
 
@@ -42,7 +45,7 @@ def runs() -> tuple[Run, ...]:
 
 
 def recorded() -> Table:
-    """The shipped runs as a table: what other machines measured, not this one."""
+    """The runs of `runs()` as a table: what other machines measured, not this one."""
     rows = [
         (
             run.name,
@@ -58,7 +61,7 @@ def recorded() -> Table:
 
 
 def read_run(path: Traversable) -> Run:
-    """The run in a file that `measure.record` wrote; in JSON the sizes of matmuls are texts."""
+    """The run in a file that `measure.record` wrote; sizes, strings in JSON, become ints."""
     values = json.loads(path.read_text("utf-8"))
     products = {
         kind: {int(n): seconds for n, seconds in points.items()}

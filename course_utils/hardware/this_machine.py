@@ -1,4 +1,4 @@
-"""What machine this is: its device, cores, threads and memory, and its datasheet's promise."""
+"""What machine this is: its device, cores, threads and memory, and its datasheet if known."""
 
 import os
 import platform
@@ -25,7 +25,11 @@ _MEMORY_FILES = ("memory.max", "memory/memory.limit_in_bytes")
 
 @dataclass(frozen=True, repr=False)
 class Machine(Result):
-    """The machine this kernel runs on. Memory in bytes; `promise` is None when it has none."""
+    """The machine this notebook's kernel runs on.
+
+    `memory` is in bytes. `promise` is the accelerator's row of the datasheet table; None if the
+    table lacks it, or if a processor alone computes.
+    """
 
     backend: str
     name: str
@@ -70,9 +74,10 @@ def device_type(device: str | torch.device | None) -> str:
 
 
 def machine() -> Machine:
-    """This machine, read live. A processor alone has no promise: see `Machine`.
+    """This machine, looked at anew in each call.
 
-    Asking for it holds PyTorch's threads to the cores that this kernel may use: `limit_threads`.
+    The call also limits PyTorch's threads to the cores that this process may use: see
+    `limit_threads`.
     """
     kind, threads = backend(), limit_threads()
     name = _cpu_name() if kind in ("cpu", "mps") else _accelerator_name(kind)
@@ -82,9 +87,9 @@ def machine() -> Machine:
 
 
 def promised(dtype: torch.dtype = torch.float32) -> float | None:
-    """FLOP/s that this machine's datasheet promises for products in `dtype`, or None.
+    """Peak (datasheet) of this machine for matmuls in `dtype`, in FLOP/s; None if unknown.
 
-    With fp32 products set to run as TF32 it is TF32's promise, where the device has TF32.
+    With fp32 matmuls set to run as TF32 it is TF32's peak, where the device has one.
     """
     kind, found = dtype_name(dtype), machine().promise
     if found and kind == "fp32" and runs_as_tf32() and found.promised("tf32"):
@@ -93,7 +98,7 @@ def promised(dtype: torch.dtype = torch.float32) -> float | None:
 
 
 def runs_as_tf32() -> bool:
-    """Whether fp32 products on CUDA are set to run as TF32; the settings' names vary by version."""
+    """Whether fp32 matmuls on CUDA are set to run as TF32; the setting's name varies by version."""
     matmul = torch.backends.cuda.matmul
     if hasattr(matmul, "fp32_precision"):
         return matmul.fp32_precision == "tf32"

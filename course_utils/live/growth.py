@@ -14,7 +14,7 @@ from course_utils.draw.picture import PALETTE, Picture, canvas, style
 
 EVERY = 0.5  # seconds between two updates: drawing must not take the time that training needs
 MOST = 6  # lines that can still be told apart
-FEW = 25  # up to so many points, each gets a marker
+FEW = 25  # up to this many points, each has a marker
 
 
 class Growing:
@@ -36,7 +36,7 @@ class Growing:
         self._handle.update(self._picture(self))
 
     def add(self, name: str, x: float, y: float) -> None:
-        """Add a point to the line `name`, and redraw if the last time is long enough ago."""
+        """Add a point to the line `name`; redraw if the last redraw is `EVERY` seconds ago."""
         if name not in self.points:
             raise ValueError(f"name must be one of {list(self.points)}, got {shown(name)}")
         self.points[name].append((float(x), float(y)))
@@ -135,7 +135,7 @@ def _path(ax: Axes, name: str, points: list[tuple[float, float]], look: dict[str
 
 
 def _scale(ax: Axes, log: bool) -> None:
-    """A logarithmic y axis needs a positive value; before the first one it has no ticks."""
+    """Make the y axis logarithmic if asked to, as soon as a value is positive; no ticks before."""
     values = [y for line in ax.get_lines() for y in line.get_ydata() if y > 0]
     if log and values:
         ax.set_yscale("log")

@@ -22,8 +22,8 @@ def timings(
     """Run `sweep` and draw it while it runs: one figure that grows, and a progress bar.
 
     `value` turns a size and its timing into what the y axis shows, as `2 * n**3 / took` does for a
-    rate; `log` is that of `curves`. What is made from an unsure timing is drawn hollow. The
-    figure's text form is the same from first to last.
+    rate; `log` is that of `draw.curves`. What is made from an unsure timing is drawn hollow. The
+    figure's text form does not change while it grows.
     """
     from tqdm.notebook import tqdm
 

@@ -1,4 +1,4 @@
-"""Einsums as products of matrices, so that outer products in them are counted too."""
+"""Einsums rewritten as batched matmuls, so that the outer products in them are counted too."""
 
 from collections.abc import Sequence
 from itertools import chain, islice
@@ -11,9 +11,9 @@ import torch
 def as_products(equation: str, operands: Sequence[torch.Tensor]) -> torch.Tensor | None:
     """The einsum as (batch, rows, inner) @ (batch, inner, columns) for each pair of operands.
 
-    Three operands and more go in pairs, in the order that torch takes: from left to right, or the
-    one that opt_einsum chooses where that package is installed. None, which leaves the call to
-    torch, if it has one operand or is wrong.
+    Three operands and more are contracted in pairs, in the order that torch takes: from left to
+    right, or as opt_einsum chooses where that package is installed. Returns None, which leaves the
+    call to torch, if there is only one operand or if the equation does not fit the operands.
     """
     if not all(isinstance(x, torch.Tensor) for x in operands):
         return None
@@ -24,12 +24,13 @@ def as_products(equation: str, operands: Sequence[torch.Tensor]) -> torch.Tensor
 
 
 def outer(columns: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-    """(..., m, 1) @ (..., 1, n) in the type of the elementwise product, which autocast leaves.
+    """(..., m, 1) @ (..., 1, n), in the dtype that columns * rows has: autocast does not apply.
 
-    Without a gradient, as for integers, that product is taken, and the matrices' counted on meta.
+    Integers, which few devices can matmul, are multiplied elementwise; a matmul of the same shapes
+    on the meta device is what the counter sees.
     """
     dtype = torch.result_type(columns, rows)
-    if not (dtype.is_floating_point or dtype.is_complex):  # a product that few devices know
+    if not (dtype.is_floating_point or dtype.is_complex):
         columns.to("meta", dtype) @ rows.to("meta", dtype)
         return columns * rows
     with torch._C._DisableAutocast():
@@ -37,7 +38,7 @@ def outer(columns: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
 
 
 def _order(equation: str, operands: Sequence[torch.Tensor]) -> list[tuple[int, ...]]:
-    """The places of each step's two factors; their product goes to the end of what remains."""
+    """For each step, its two operands' positions in the list, to which the result is appended."""
     chooser = torch.backends.opt_einsum
     if len(operands) > 2 and chooser.enabled:
         choose = chooser.get_opt_einsum().contract_path
@@ -48,17 +49,18 @@ def _order(equation: str, operands: Sequence[torch.Tensor]) -> list[tuple[int, .
 def _in_pairs(
     names: list[str], out: str, operands: Sequence[torch.Tensor], order: list[tuple[int, ...]]
 ) -> torch.Tensor:
-    left = _plain(names, operands)
+    """The einsum, contracted pair by pair in `order`."""
+    remaining = _plain(names, operands)
     for pair in order:
-        (right, b), (first, a) = (left.pop(place) for place in sorted(pair, reverse=True))
-        later = "".join(name for name, _ in left)
-        wanted = _kept(first + right, later + out) if left else out
-        left.append((wanted, _product(first, right, wanted, a, b)))
-    return left[0][1]
+        (right, b), (left, a) = (remaining.pop(i) for i in sorted(pair, reverse=True))
+        later = "".join(name for name, _ in remaining)
+        wanted = _kept(left + right, later + out) if remaining else out
+        remaining.append((wanted, _product(left, right, wanted, a, b)))
+    return remaining[0][1]
 
 
 def _plain(names: list[str], operands: Sequence[torch.Tensor]) -> list[tuple[str, torch.Tensor]]:
-    """Operands without a repeated index (their diagonal) and without sizes that only broadcast."""
+    """The operands with a repeated index replaced by its diagonal, and broadcast 1s dropped."""
     wide = {i for i, n in _sizes(names, operands) if n != 1}
 
     def plain(name: str, x: torch.Tensor) -> tuple[str, torch.Tensor]:
@@ -75,7 +77,7 @@ def _sizes(names: list[str], operands: Sequence[torch.Tensor]) -> set[tuple[str,
 
 
 def _product(left: str, right: str, out: str, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """Two operands' einsum, as a product of matrices unless it is elementwise."""
+    """The einsum of two operands: a batched matmul, unless it is an elementwise product."""
     shared = _kept(left, right)
     batch, inner = [i for i in shared if i in out], [i for i in shared if i not in out]
     rows = [i for i in _kept(left, out) if i not in right]
@@ -97,12 +99,12 @@ def _grouped(x: torch.Tensor, names: str, *groups: list[str]) -> torch.Tensor:
 
 
 def _kept(names: str, needed: str) -> str:
-    """The different indices in `names` that are in `needed`."""
+    """The indices in `names` that are also in `needed`, each once."""
     return "".join(i for i in dict.fromkeys(names) if i in needed)
 
 
 def _spelled_out(equation: str, operands: Sequence[torch.Tensor]) -> tuple[list[str], str]:
-    """The indices of each operand and of the result, with letters in place of the dots."""
+    """The indices of each operand and of the result, with unused letters for each ellipsis."""
     inputs, arrow, out = equation.replace(" ", "").partition("->")
     names, free = inputs.split(","), [i for i in ascii_letters if i not in equation]
     if not arrow:
@@ -117,7 +119,7 @@ def _spelled_out(equation: str, operands: Sequence[torch.Tensor]) -> tuple[list[
 
 
 def _consistent(names: list[str], out: str, operands: Sequence[torch.Tensor]) -> bool:
-    """Whether sizes of an index agree or broadcast, and the result names each of its own once."""
+    """Whether each index has one size (or 1), and the result names known indices, each once."""
     if [len(part) for part in names] != [x.dim() for x in operands]:
         return False
     sizes = _sizes(names, operands)

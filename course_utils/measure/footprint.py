@@ -1,9 +1,9 @@
 """Bytes that a training step holds, by what they are for, counted storage by storage.
 
 Storages are counted, not tensors: views share one, and a scalar may keep a large one alive. The
-count is exact on the processor and for fake and meta tensors. On CUDA the peak is what the step's
-storages held at its start and by how much the allocator's peak lies above that moment (blocks of
-512 bytes, workspaces); what no storage explains counts as temporaries at the peak.
+count is exact on the processor and for fake and meta tensors. On CUDA the peak is what the storages
+held when the step began, plus the growth of the allocator's peak since then, which includes its
+blocks of 512 bytes and workspaces; what no storage explains counts as temporaries at the peak.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,9 +23,9 @@ from course_utils.table import Result, Table, table
 class Memory(Result):
     """Bytes at the moment of the peak; the categories add up to it.
 
-    `gradients` are what the parameters hold as `.grad` (torch.autograd.grad's results are
-    temporaries as long as nobody puts them there), `activations` what autograd keeps for the
-    backward pass, `inputs` what existed before and is none of the others. `largest` has each
+    `gradients` are what the parameters hold as `.grad` (the results of torch.autograd.grad are
+    temporaries until they are assigned to it), `activations` what autograd keeps for the backward
+    pass, `inputs` what existed before and belongs to no other category. `largest` has each
     category's own maximum, `timeline` one event for every change.
     """
 
@@ -68,12 +68,14 @@ def memory(step: Callable[[], object], *, warm_steps: int = 1) -> Memory:
 
     `step` is one training step: forward, backward, optimizer. It runs `warm_steps` times before
     the measured one, since an optimizer's state exists only after its first step and is held
-    during the second one's forward pass; what those steps made and left is there from the start.
-    Parameters are recognised as nn.Parameter or as leaves that require gradients, when an operation
-    reads them, and as what an optimizer steps. Work in other threads is not seen.
+    during the second one's forward pass. What those steps made and left alive is held from the
+    start of the measured one. A tensor counts as a parameter if it is an nn.Parameter, or a leaf
+    that requires a gradient, which an operation reads, or if an optimizer updates it. Work in other
+    threads is not seen.
 
     An error that `step` raises reaches the caller unchanged. Raises NotImplementedError for what
-    cannot be watched: torch.func's gradients, and tensors that show no storage (layout mkldnn).
+    cannot be watched: torch.func's gradients, and tensors without an accessible storage (layout
+    mkldnn).
     """
     function("step", step, "memory(lambda: train_one_batch())")
     warm = count("warm_steps", warm_steps, at_least=0)
@@ -101,7 +103,7 @@ def _torch_func_explained() -> Iterator[None]:
 
 
 class _cuda_growth:
-    """By how many bytes the allocator's peak lies above what it held before, if there is CUDA."""
+    """A `with` block; afterwards `growth` is the allocator's peak less what it held before."""
 
     growth = 0
 
@@ -119,7 +121,7 @@ class _cuda_growth:
 
 
 def _report(tracker: StorageTracker, growth: int) -> Memory:
-    """The first moment when most was held, and there what the allocator's `growth` adds."""
+    """What was held at the first moment of the peak, with what the allocator's `growth` adds."""
     events = tracker.events
     peak = max(events, key=lambda event: event.total).parts
     peak["temporaries"] += max(0, events[0].total + growth - sum(peak.values()))
@@ -130,9 +132,9 @@ def _report(tracker: StorageTracker, growth: int) -> Memory:
 def fake() -> AbstractContextManager:
     """Inside this block every new tensor is fake: operations give the right shape, and no numbers.
 
-    `measure.memory` weighs them as if they were real, so that a model too large for this machine
-    can be accounted for. Unlike meta tensors they keep their device, and run the operations that
-    it would run. Needs torch._subclasses.fake_tensor.FakeTensorMode, a private module.
+    `measure.memory` counts their bytes as if they were real, so that a model too large for this
+    machine can be accounted for. Unlike meta tensors they keep their device, and run the operations
+    that it would run. Needs torch._subclasses.fake_tensor.FakeTensorMode, a private module.
     """
     from torch._subclasses.fake_tensor import FakeTensorMode
 

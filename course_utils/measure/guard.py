@@ -8,7 +8,7 @@ _running: list[str] = []
 
 @contextmanager
 def alone(name: str) -> Iterator[None]:
-    """Mark the instrument `name` as running; raise RuntimeError if one runs already."""
+    """Mark the instrument `name` as running; RuntimeError if another one is running."""
     if _running:
         raise RuntimeError(
             f"measure.{name} must not run inside measure.{_running[-1]}: it would measure that "

@@ -26,9 +26,9 @@ SIZES = (64, 128, 256, 512, 1024, 2048, 4096, 8192)
 def record(folder: Path, *, budget: float = 60.0) -> Path:
     """Measure this machine for about `budget` seconds and write the run into `folder`.
 
-    Everything is measured, also where a datasheet makes a promise. Raises OSError at once when
-    `folder` cannot be written into; and RuntimeError, and writes nothing, when the machine is too
-    busy for the peak or the bandwidth to be trusted.
+    Everything is measured, even where a datasheet gives a peak. Raises OSError at once if `folder`
+    cannot be written into, and RuntimeError, without writing, if the machine is too busy for the
+    peak or the bandwidth to be trusted.
     """
     third = positive("budget", budget) / 3
     if not (folder.is_dir() and os.access(folder, os.W_OK)):

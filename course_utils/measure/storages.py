@@ -1,4 +1,4 @@
-"""Follows every storage that a step touches: when it appears, what it is for, when it goes."""
+"""Follows every storage that a step touches: when it appears, what it is for, when it is freed."""
 
 import weakref
 from collections import Counter
@@ -36,35 +36,36 @@ class Event:
 
 @dataclass
 class _Storage:
-    """One storage: how often autograd saved it, and since which event it is called what it is.
+    """One storage. `saved` counts how often autograd keeps it for the backward pass.
 
-    `left` is what an earlier step made and left, until the measured one reads it.
+    The events from index `since` on count it as what it is now; if that turns out to be wrong, they
+    are corrected. `inherited`: a warm-up step left it behind, and the measured one has not read it.
     """
 
     nbytes: int
     category: str = ""
     saved: int = 0
     since: int = 0
-    left: bool = False
+    inherited: bool = False
 
     @property
     def shown(self) -> str:
-        """Its category; what autograd keeps, and is nothing else, is an activation."""
+        """What it counts as: autograd keeping a temporary or an input makes it an activation."""
         free = self.category in ("temporaries", "inputs")
         return "activations" if free and self.saved > 0 else self.category
 
 
 class StorageTracker:
-    """Keeps the books; `learning` finds out what is what, `measuring` counts."""
+    """Records the storages of steps: `learning` finds out what each is for, `measuring` counts."""
 
     def __init__(self) -> None:
         self.held: Counter[str] = Counter()
         self.events: list[Event] = []
         self.device = "cpu"
         self._known: dict[int, _Storage] = {}
-        self._awaited: dict[int, _Storage] = {}  # saved by the operation that is about to read it
+        self._awaited: dict[int, _Storage] = {}  # saved by autograd, not yet seen by `Watch`
         self._finalizers: list[weakref.finalize] = []
-        # Weak, so that what the warm-up step made and dropped is not held on.
+        # Weak references: what the warm-up step made and dropped must be free to go.
         self._parameters = weakref.WeakValueDictionary[int, torch.Tensor]()
         self._optimizers = weakref.WeakValueDictionary[int, Optimizer]()
         self._phase, self._optimizing, self._counting = "forward", False, False
@@ -83,7 +84,7 @@ class StorageTracker:
 
     @contextmanager
     def measuring(self) -> Iterator[None]:
-        """Watch a step too, and count from what is known to exist already."""
+        """Watch the measured step, and count, beginning with what is known to exist already."""
         self._inherit()
         self._phase, self._optimizing, self._counting = "forward", False, True
         self._note()
@@ -92,7 +93,7 @@ class StorageTracker:
             self._enrol(*self._parameters.values())
 
     def close(self) -> None:
-        """Let go of all storages, so that none keeps this tracker and its parameters alive."""
+        """Forget all storages, so that none of them keeps this tracker and its parameters alive."""
         self._counting = False
         for finalizer in self._finalizers:
             finalizer.detach()
@@ -100,19 +101,19 @@ class StorageTracker:
             books.clear()
 
     def _follow(self, *parameters: torch.Tensor) -> None:
-        """Hear when the gradients of `parameters` are ready, as long as the step runs."""
+        """Have `_after_gradient` called for `parameters` as long as the step runs."""
         for parameter in parameters:
             if parameter.requires_grad:
                 handle = parameter.register_post_accumulate_grad_hook(self._after_gradient)
                 self._stack.callback(handle.remove)
 
     def _inherit(self) -> None:
-        """Begin with what the warm-up steps left; what they only read may be of no use any more."""
+        """Begin with what the warm-up steps left behind, without the inputs that they only read."""
         for key, entry in list(self._known.items()):
             if entry.shown == "inputs":
                 del self._known[key]
             elif entry.category == "temporaries":
-                entry.category, entry.left = "inputs", True
+                entry.category, entry.inherited = "inputs", True
         self._enrol(*self._parameters.values())
         self._adopt_state(*self._optimizers.values())
         for entry in self._known.values():
@@ -121,23 +122,20 @@ class StorageTracker:
     # What the watcher and the hooks report
 
     def read(self, tensor: torch.Tensor) -> None:
-        """An operation reads `tensor`: if it is unknown, it existed before."""
+        """An operation reads `tensor`: if its storage is unknown, it existed before the step."""
         entry = self._find(tensor)
         leaf = tensor.is_leaf and tensor.requires_grad
-        if leaf and entry is not None and not entry.left:
+        if leaf and entry is not None and not entry.inherited:
             leaf = id(tensor) in self._parameters
         if leaf or isinstance(tensor, torch.nn.Parameter):
             self._enrol(tensor)
         elif entry is None:
             self._adopt(tensor, "inputs", earlier=True)
         else:
-            entry.left = False
+            entry.inherited = False
 
     def made(self, tensor: torch.Tensor) -> None:
-        """An operation returned `tensor`: its storage is new or known.
-
-        What is freed between two operations belongs to the phase of the earlier one.
-        """
+        """An operation returned `tensor`; changes until the next one count in this one's phase."""
         apart = "optimizer" if self._optimizing else "forward"
         self._phase = "backward" if _in_backward() else apart
         if self._find(tensor) is None:
@@ -160,7 +158,7 @@ class StorageTracker:
             self._relabel(gradient, "gradients")
 
     def _enrol(self, *parameters: torch.Tensor) -> None:
-        """Enter parameters and gradients as such; another `.data` or `.grad` may be assigned."""
+        """Count parameters and gradients as such; `.data` and `.grad` may have been replaced."""
         for parameter in parameters:
             if id(parameter) not in self._parameters:
                 self._parameters[id(parameter)] = parameter
@@ -175,7 +173,7 @@ class StorageTracker:
         for value in stored(states):
             self._relabel(value, "optimizer", earlier=True)
 
-    # The books
+    # The record of storages and events
 
     def _find(self, tensor: torch.Tensor) -> _Storage | None:
         return self._entry(tensor.untyped_storage())
@@ -185,12 +183,12 @@ class StorageTracker:
         entry = self._known.get(id(storage))
         if entry is not None and entry.nbytes != storage.nbytes():
             grown, entry.nbytes = storage.nbytes() - entry.nbytes, storage.nbytes()
-            entry.since = len(self.events)  # it is no longer what it was
+            entry.since = len(self.events)  # earlier events hold its old size
             self._change({entry.shown: grown})
         return entry
 
     def _adopt(self, tensor: torch.Tensor, category: str, *, earlier: bool = False) -> None:
-        """Enter a storage. What existed `earlier` was there at every moment counted so far."""
+        """Record a storage. One that existed `earlier` is added to every event so far, too."""
         storage = tensor.untyped_storage()
         key = id(storage)
         entry = self._known[key] = self._awaited.pop(key, None) or _Storage(0)
@@ -208,7 +206,7 @@ class StorageTracker:
             self._change({entry.shown: -entry.nbytes})
 
     def _relabel(self, tensor: torch.Tensor, category: str, *, earlier: bool = False) -> None:
-        """`tensor` turned out to be something else, and was so since it is called what it is."""
+        """`tensor` is found to be of another category: correct the events that counted it too."""
         entry = self._find(tensor)
         if entry is None:
             return self._adopt(tensor, category, earlier=earlier)
@@ -219,7 +217,7 @@ class StorageTracker:
         return self._move(entry, before)
 
     def _save(self, tensor: torch.Tensor) -> Saved:
-        """Autograd keeps `tensor` for the backward pass."""
+        """Autograd saves `tensor` for the backward pass; what is returned stands for it there."""
         entries = [self._expected(part.untyped_storage()) for part in parts(tensor)]
         self._keep(entries, 1)
         return Saved(tensor, partial(self._keep, entries, -1))
@@ -229,7 +227,7 @@ class StorageTracker:
         return known or self._awaited.setdefault(id(storage), _Storage(storage.nbytes()))
 
     def _keep(self, entries: list[_Storage], times: int) -> None:
-        """Autograd keeps storages once more, or once less."""
+        """Autograd keeps these storages once more (`times` 1) or once less (−1)."""
         for entry in entries:
             before = entry.shown
             entry.saved += times

@@ -7,7 +7,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-# Questions about a tensor that is not a plain one (a fake tensor's device): nothing to count.
+# Operations that only ask about a tensor, such as a fake tensor's device: nothing to count.
 QUERIES = {
     torch.ops.prim.device.default,
     torch.ops.prim.layout.default,
@@ -28,7 +28,7 @@ QUERIES = {
 
 _FRESH = torch.ops.aten.lift_fresh.default  # reads what torch.tensor(...) made just now
 
-# What a tensor consists of that is not one block of numbers.
+# The tensors that a sparse tensor consists of, by its layout.
 _PARTS = {
     torch.sparse_coo: ("_indices", "_values"),
     torch.sparse_csr: ("crow_indices", "col_indices", "values"),
@@ -39,9 +39,9 @@ _PARTS = {
 
 
 class Watch(TorchDispatchMode):
-    """Calls `read` for each tensor an operation gets, `made` for each that it returns.
+    """Calls `read` for each tensor that an operation gets, `made` for each that it returns.
 
-    Both get tensors with a storage of their own, the parts of a sparse tensor one by one.
+    Both are called with tensors that have a storage: for a sparse tensor, with each of its parts.
     """
 
     def __init__(
@@ -66,16 +66,16 @@ class Watch(TorchDispatchMode):
 
 
 class Saved:
-    """What autograd holds instead of a saved tensor; calls `release` when autograd lets go."""
+    """What autograd keeps in place of a saved tensor; calls `release` when autograd drops it."""
 
     def __init__(self, tensor: torch.Tensor, release: Callable[[], None]) -> None:
         self.tensor = tensor.detach() if _saved_by_its_maker(tensor) else tensor
         self.version, self.release = tensor._version, release
 
     def unpack(self) -> torch.Tensor:
-        """The tensor, or torch's error if it was changed: with hooks, torch does not check.
+        """The tensor, or torch's error if it was changed in place, which hooks turn off in torch.
 
-        Its message is torch's but for the operation that made the tensor, which no hook is told.
+        The message is torch's, without the operation that made the tensor: no hook is told that.
         """
         if self.tensor._version != self.version:
             raise RuntimeError(
@@ -92,9 +92,10 @@ class Saved:
 
 
 def _saved_by_its_maker(tensor: torch.Tensor) -> bool:
-    """Whether `tensor` is the result of the newest node of the graph, the one that saves it now.
+    """Whether `tensor` is the result of the graph's newest node, the one that saves it now.
 
-    It holds that node; would the node hold it too, neither were ever freed. Needs the private
+    If so, `Saved` keeps a detached tensor. The tensor refers to the node as its grad_fn; if the
+    node also referred to the tensor, this cycle would keep both alive for ever. Needs the private
     torch._C._autograd._get_sequence_nr and Node._sequence_nr.
     """
     maker = tensor.grad_fn
@@ -103,7 +104,7 @@ def _saved_by_its_maker(tensor: torch.Tensor) -> bool:
 
 @contextmanager
 def resizes(tell: Callable[[torch.UntypedStorage], object]) -> Iterator[None]:
-    """Call `tell` for each storage that is resized by hand, which is no operation.
+    """Call `tell` for each storage that `resize_` changes, which no operation reports.
 
     Needs torch._C.StorageBase, whose method torch.UntypedStorage inherits.
     """

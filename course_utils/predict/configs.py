@@ -14,12 +14,13 @@ def _must_divide(what: str, part: int, whole: str, size: int) -> None:
 
 @dataclass(frozen=True)
 class TransformerConfig:
-    """A transformer by its sizes.
+    """The sizes of a transformer, in one of two styles.
 
-    'gpt': learned positions, LayerNorm, biases, a feed-forward layer of two products with GELU.
-    'llama': rotary positions, RMSNorm, no biases, three products with SiLU. `heads` attend with
-    queries of their own; `kv_heads` of them share keys and values (grouped-query attention).
-    `tied`: the output layer is the embedding. Raises ValueError for sizes that do not divide.
+    'gpt': learned positions, LayerNorm, biases, a feed-forward layer of two matmuls with GELU.
+    'llama': rotary positions, RMSNorm, no biases, three matmuls with SiLU. There are `heads` query
+    heads; with fewer `kv_heads`, each of these serves a group of them (grouped-query attention).
+    `tied` says that the output layer shares the embedding's weight. Raises ValueError for sizes
+    that do not divide.
     """
 
     style: str
@@ -46,12 +47,12 @@ class TransformerConfig:
 
     @property
     def head_width(self) -> int:
-        """Numbers of one head's query."""
+        """Numbers in one head's query for one token."""
         return self.width // self.heads
 
     @property
     def kv_width(self) -> int:
-        """Numbers of all keys of one token in one layer."""
+        """Numbers in one token's keys, all KV heads of a layer together; values have as many."""
         return self.kv_heads * self.head_width
 
 

@@ -1,4 +1,4 @@
-"""Bytes, strides, FLOPs and seconds of single tensors and operations; the napkin's training run."""
+"""Bytes, strides, FLOPs and seconds of tensors and operations, and of a whole training run."""
 
 from dataclasses import dataclass
 from math import ceil, prod
@@ -34,7 +34,7 @@ class Recipe:
 
     @property
     def total(self) -> float:
-        """Bytes a parameter, activations not counted."""
+        """Bytes per parameter, activations not counted."""
         return self.parameters + self.gradients + self.master_copy + self.optimizer
 
 
@@ -77,16 +77,17 @@ def position(index: tuple[int, ...], stride: tuple[int, ...], offset: int = 0) -
 def matmul_flops(B: int, D: int, K: int, *, batch: int = 1) -> int:
     """FLOPs of (B×D) @ (D×K), `batch` times: 2·B·D·K, a multiply and an add per term.
 
-    Exactly (2D − 1)·B·K, since a sum of D terms needs D − 1 additions: less by a share of 1/(2D).
+    The exact count is (2D − 1)·B·K, since a sum of D terms needs D − 1 additions; the usual
+    formula exceeds it by a share of about 1/(2D).
     """
     return 2 * count("B", B) * count("D", D) * count("K", K) * count("batch", batch)
 
 
 def training_flops(parameters: float, tokens: float) -> float:
-    """FLOPs of a training run by the 6·N·T rule: 2 a parameter and token forward, 4 backward.
+    """FLOPs of a training run by the 6·N·T rule: per parameter and token 2 forward, 4 backward.
 
-    Attention's own products are left out (chapter 10 counts them). Source: Kaplan et al. 2020,
-    "Scaling Laws for Neural Language Models", section 2.1.
+    Attention's matmuls between tokens are left out (chapter 10 counts them). Source: Kaplan et al.
+    2020, "Scaling Laws for Neural Language Models", section 2.1.
     """
     pairs = positive("parameters", parameters) * positive("tokens", tokens)
     return 6 * number("parameters × tokens", pairs, above=0)
@@ -95,7 +96,7 @@ def training_flops(parameters: float, tokens: float) -> float:
 def training_days(
     parameters: float, tokens: float, *, devices: int, peak: float, mfu: float
 ) -> float:
-    """Days that 6·N·T FLOPs take on `devices` of `peak` FLOP/s each, at an `mfu` in (0, 1]."""
+    """Days that 6·N·T FLOPs take on `devices` devices of `peak` FLOP/s, at an `mfu` in (0, 1]."""
     done_per_second = count("devices", devices) * positive("peak", peak) * share("mfu", mfu)
     return training_flops(parameters, tokens) / (done_per_second * SECONDS_PER_DAY)
 
@@ -103,10 +104,10 @@ def training_days(
 def largest_model(
     memory: float, bytes_per_parameter: float, *, devices: int = 1, sharded: bool = True
 ) -> float:
-    """Parameters that fit on `devices` of `memory` bytes each, activations not counted.
+    """Parameters that fit on `devices` devices of `memory` bytes, activations not counted.
 
-    Sharded, each device holds its part; copied (`sharded=False`), each holds all of it, so that
-    more devices do not help.
+    Sharded, each device holds its part of the model; copied (`sharded=False`), each holds the
+    whole, so that more devices do not help.
     """
     devices = count("devices", devices)
     room = positive("memory", memory) * (devices if choice("sharded", sharded) else 1)
@@ -141,7 +142,7 @@ def intensity(flops: float, nbytes: float) -> float:
 
 
 def roofline_seconds(flops: float, nbytes: float, *, peak: float, bandwidth: float) -> float:
-    """Seconds by the roofline: the longer of computing and moving, taken to overlap fully.
+    """Seconds by the roofline: computing and moving overlap fully, so the longer of the two counts.
 
     Source: Williams, Waterman, Patterson 2009, "Roofline: an insightful visual performance model".
     """

@@ -26,7 +26,7 @@ def deep_linear_parameters(D: int, L: int) -> int:
 def deep_linear_flops(B: int, D: int, L: int) -> int:
     """FLOPs of one training step for B rows of data: 6·B·P, less 2·B·D·D for the first layer.
 
-    The first layer's input is data, and nobody computes its gradient.
+    The first layer's input is data, whose gradient is not computed.
     """
     B, P = count("B", B), deep_linear_parameters(D, L)
     first = int(D) * (int(D) if L else 1)
@@ -60,8 +60,9 @@ def deep_linear_memory(
 def _backward(B: int, D: int, L: int, layer: int) -> int:
     """Numbers held beside parameters and state while `layer`'s gradients are computed.
 
-    The weights' gradients so far; the layers' inputs not yet released; the incoming gradient and,
-    but for the first layer, the outgoing one; targets, loss, and the gradient of the loss.
+    They are: the weights' gradients so far; the layers' inputs that are not yet released; the
+    gradient that comes in and, except in the first layer, the one that goes out; the targets, the
+    loss, and the gradient of the loss.
     """
     weights = D + (L - layer + 1) * D * D
     inputs = layer * B * D
@@ -70,9 +71,10 @@ def _backward(B: int, D: int, L: int, layer: int) -> int:
 
 
 def _scratch(D: int, L: int, optimizer: str, form: str) -> int:
-    """Numbers that the optimizer's step holds for a moment.
+    """Numbers in the temporary tensors of the optimizer's step, at their most.
 
-    The for-loop's variable still names the denominator of the parameter before: one copy more.
+    In the for-loop form the previous parameter's denominator stays alive until its variable is
+    reassigned: one copy more, of that parameter's size.
     """
     if one_of("form", form, FORMS) == "fused" and optimizer == "RMSProp":
         raise ValueError("form must be 'for-loop' or 'foreach' for RMSProp: torch has no fused one")

@@ -1,7 +1,7 @@
 """What a decoder-only transformer costs: parameters, FLOPs, memory of a step, the KV cache.
 
-Parameters, FLOPs and the bytes of each category are exact for `train.transformer`; for other code
-of the same shape parameters and the FLOPs of products are the same, activations are not.
+Parameters, FLOPs and the bytes of each category are exact for `train.transformer`. Other code for
+the same configuration has the same parameters and matmul FLOPs, but may keep other activations.
 """
 
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ from course_utils.predict.optimizers import (
     StepMemory,
 )
 
-INDEX = 8  # bytes of a token number in int64
+INDEX = 8  # bytes of a token id in int64
 
 
 @dataclass(frozen=True)
 class StepFlops:
-    """FLOPs of one training step; `attention` is the part of the products among tokens."""
+    """FLOPs of one training step; `attention` is the part of its matmuls between tokens."""
 
     forward: int
     backward: int
@@ -50,7 +50,7 @@ def transformer_parameters(config: TransformerConfig) -> dict[str, int]:
 
 
 def transformer_products(config: TransformerConfig) -> int:
-    """Parameters that multiply each token: all matrices of the layers, and the output layer."""
+    """Parameters that enter a matmul for each token: the layers' matrices and the output layer."""
     d, h = config.width, config.hidden
     layer = 2 * d * d + 2 * d * config.kv_width + (2 if config.style == "gpt" else 3) * d * h
     return config.layers * layer + config.vocabulary * d
@@ -67,11 +67,11 @@ def transformer_flops(
 ) -> StepFlops:
     """FLOPs of a training step on `batch` sequences of `tokens` tokens each.
 
-    Products with parameters take 2 FLOPs a parameter and token forward, 4 backward. Attention
-    multiplies tokens with tokens: 4 · tokens · width a token and layer forward, counted in full
-    (`causal` counts half, what the mask leaves). Its backward takes twice that, or 2.5 times where
-    the kernel recomputes (`flash`). `recompute` runs the layers' forward pass once more in the
-    backward pass (activation checkpointing).
+    Matmuls with parameters take, per parameter and token, 2 FLOPs forward and 4 backward. Attention
+    multiplies tokens with tokens: 4 · tokens · width FLOPs per token and layer forward, counted in
+    full (`causal` counts the half that the mask leaves). Its backward pass takes twice that, or 2.5
+    times where the kernel recomputes (`flash`). `recompute` runs the layers' forward pass once more
+    in the backward pass (activation checkpointing).
     """
     rows = count("batch", batch) * _fitting(config, tokens)
     weights = 2 * rows * transformer_products(config)
@@ -84,7 +84,7 @@ def transformer_flops(
 
 
 def kv_cache(config: TransformerConfig, batch: int, tokens: int, *, element: int = 2) -> int:
-    """Bytes of the keys and values of `batch` sequences of `tokens`, `element` bytes a number."""
+    """Bytes of the keys and values of `batch` × `tokens` tokens, `element` bytes per number."""
     numbers = 2 * config.layers * config.kv_width * count("batch", batch) * count("tokens", tokens)
     return numbers * count("element", element)
 
@@ -100,9 +100,9 @@ def transformer_memory(
     """Bytes of a training step of `train.transformer` in fp32, from the second step on.
 
     The categories are exact, with the processor's flash attention. The moments are the two ends of
-    the backward pass and the optimizer's step; a moment in between may hold more, by up to 7 % in
-    small random shapes, when parameters and activations weigh about the same. `optimizer` is 'Adam'
-    or 'AdamW'.
+    the backward pass and the optimizer's step. A moment in between may hold more when parameters
+    and activations take about as many bytes: up to 7 % in small random configurations. `optimizer`
+    is 'Adam' or 'AdamW'.
     """
     sizes = _sizes(config)
     P = sum(sizes)
@@ -125,23 +125,24 @@ def transformer_memory(
 def activations(config: TransformerConfig, batch: int, tokens: int) -> int:
     """Bytes that autograd keeps at the end of the forward pass.
 
-    A token and layer: the inputs of the norms, of the products and of attention, attention's result
-    and the logarithm of its sums, the feed-forward layer's inside. Once: the last norm, the log of
-    the probabilities, and the token numbers.
+    Per token and layer: the inputs of the norms, of the matmuls and of attention, attention's
+    result and the logarithm of its sums, and what lies inside the feed-forward layer. Once: the
+    last norm, the log of the probabilities, the token ids, and the positions (their indices, or
+    the cosines and sines of the rotary embedding).
     """
     rows = count("batch", batch) * _fitting(config, tokens)
     d, h, kv, H = config.width, config.hidden, config.kv_width, config.heads
     if config.style == "gpt":
-        layer, last, places = 6 * d + 2 * kv + 2 * h + H + 4, 2 * d + 2, INDEX * tokens
+        layer, last, positions = 6 * d + 2 * kv + 2 * h + H + 4, 2 * d + 2, INDEX * tokens
     else:
         layer, last = 8 * d + 2 * kv + 4 * h + H + 2, 3 * d + 1
-        places = FP32 * 2 * tokens * config.head_width  # cosines and sines
+        positions = FP32 * 2 * tokens * config.head_width  # cosines and sines
     numbers = rows * (config.layers * layer + last + config.vocabulary)
-    return FP32 * (numbers + 1) + INDEX * 2 * rows + places
+    return FP32 * (numbers + 1) + INDEX * 2 * rows + positions
 
 
 def _last_layer(config: TransformerConfig, rows: int) -> int:
-    """Numbers that flow through the last layer's backward pass, less what it has released."""
+    """Numbers that the last layer's backward pass adds, less those it has released."""
     d, h = config.width, config.hidden
     head = (config.vocabulary + h + 1) * d
     return head + rows * (h - d)
@@ -159,7 +160,7 @@ def _sizes(config: TransformerConfig) -> list[int]:
 
 
 def _scratch(sizes: list[int], form: str) -> int:
-    """Numbers that Adam's step holds for a moment: see `deep_linear`."""
+    """Numbers in the temporary tensors of Adam's step, at their most: see `deep_linear`."""
     one_of("form", form, FORMS)
     if form == "for-loop":
         return max(2 * size + before for before, size in zip([0, *sizes], sizes, strict=False))

@@ -1,6 +1,6 @@
-"""What chapters 06 to 11 study: small models, optimizers, data, formats, the loop, checkpoints.
+"""What chapters 06 to 11 study: models, optimizers, data, precision, the loop, checkpoints.
 
-It stands on torch alone and knows nothing of the instruments, the figures or the exercises.
+It needs torch and NumPy, and none of the instruments, the figures or the exercises.
 """
 
 from course_utils.train import models, optimizers, precision

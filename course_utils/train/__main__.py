@@ -1,7 +1,7 @@
 """A run that survives a crash: `python -m course_utils.train FOLDER` trains, saves, and resumes.
 
 It trains a small byte model on Python's own documentation and prints, after each step, its number
-and its loss as an exact (hexadecimal) float. Started again, it goes on from the last checkpoint.
+and its loss as an exact (hexadecimal) float. Started again, it continues from the last checkpoint.
 """
 
 import argparse

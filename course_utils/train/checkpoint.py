@@ -1,8 +1,8 @@
 """Checkpoints: everything a run needs to go on as if nothing had happened.
 
-A checkpoint holds the model, the optimizer's state, the step, every random state in use, and where
-they are used the place in the data and the loss scale. It is written beside the last one and takes
-its name only when it is complete, so that at every moment there is a whole checkpoint on disk.
+A checkpoint holds the model, the optimizer's state, the step and every random state in use; where a
+run has them, the position in the data and the loss scale too. It is written beside the last one and
+takes its name only when it is complete, so that at every moment there is a whole one on disk.
 """
 
 import os
@@ -25,7 +25,7 @@ from course_utils.train.step import Diverged, Precision
 PARTIAL = ".partial"
 FP32 = "fp32"  # the precision of a run without a recipe
 CONTENTS = {"step", "model", "optimizer", "kind", "batches", "precision", "random"}
-# What reading a damaged archive, or a file of something else, raises.
+# The errors that reading raises for a damaged archive, or for a file that is no checkpoint.
 BROKEN = (
     OSError, EOFError, RuntimeError, ValueError, OverflowError, IndexError, zipfile.BadZipFile,
     zlib.error, struct.error, pickle.UnpicklingError,
@@ -33,7 +33,7 @@ BROKEN = (
 
 
 class Stateful(Protocol):
-    """Whatever can say its state and take it back."""
+    """Anything that has `state_dict` and `load_state_dict`."""
 
     def state_dict(self) -> dict: ...  # noqa: D102
 
@@ -61,18 +61,18 @@ class Checkpoints:
         self.skipped: list[Path] = []
 
     def paths(self) -> list[Path]:
-        """The complete ones, newest first."""
+        """The complete checkpoints in the folder, newest first."""
         return sorted(self.folder.glob("step-*.pt"), reverse=True)
 
     def every(self, steps: int) -> Callable[[Step], None]:
-        """A callback for the loop that saves after every so many steps."""
+        """A callback for the loop that saves a checkpoint after every `steps` steps."""
         count("steps", steps)
         return lambda step: None if step.number % steps else self.save(step.number) and None
 
     def save(self, step: int) -> Path:
-        """Write a checkpoint and return its path; only then are older ones removed.
+        """Write a checkpoint, then remove older ones; returns the new one's path.
 
-        Raises `Diverged` if a parameter is no finite number, and OSError if the disk is full or
+        Raises `Diverged` if a parameter is not finite, and OSError if the disk is full or
         cannot be written; the earlier checkpoints stay in both cases.
         """
         self._refuse_what_is_not_finite(step)
@@ -95,10 +95,10 @@ class Checkpoints:
     def load(self) -> int:
         """Restore the newest checkpoint that is whole and return its step; 0 if there is none.
 
-        Files that are cut off, damaged or no checkpoints are left alone and listed in `skipped`.
+        Files that are truncated, damaged or no checkpoints are left alone and listed in `skipped`.
         Raises ValueError for a checkpoint of another model, optimizer or precision, or one without
         the batches' state where it is needed, before anything is changed; and when there are files
-        but none can be read, so that a run never begins anew in silence.
+        but none can be read, so that no run silently starts over.
         """
         self.skipped = []
         for path in self.paths():
@@ -151,7 +151,7 @@ class Checkpoints:
                 raise Diverged(f"{name} is not finite after step {step}: no checkpoint is written")
 
     def _remove_old(self, newest: Path) -> None:
-        """Remove what is older than `newest` and not among the `keep` last whole ones."""
+        """Keep `newest` and the whole ones before it, `keep` in all; remove what is older."""
         self.skipped = [path for path in self.skipped if path != newest]
         older = [path for path in self.paths() if path.name <= newest.name]
         for path in [path for path in older if path not in self.skipped][self.keep :]:
@@ -169,7 +169,7 @@ def random_states() -> dict:
 
 
 def restore_random_states(states: dict) -> None:
-    """Put the generators back to `states`."""
+    """Set the generators to `states`, which `random_states` returned."""
     version, numbers, gauss = states["python"]
     random.setstate((version, tuple(numbers), gauss))
     torch.set_rng_state(states["torch"])
@@ -190,7 +190,7 @@ def _read(path: Path) -> dict:
 
 
 def _reason(error: OSError | RuntimeError) -> BaseException:
-    """The disk's own error, which torch.save may hide behind one about places in the file."""
+    """The disk's own error, which torch.save may hide behind one about positions in the file."""
     hidden = error.__context__
     return hidden if isinstance(error, RuntimeError) and isinstance(hidden, OSError) else error
 
@@ -214,7 +214,7 @@ def _form(tensor: torch.Tensor) -> str:
 
 
 def _sync(folder: Path) -> None:
-    """Make the new name last, too; Windows cannot and need not."""
+    """Write the folder to disk too, so that the new name lasts; Windows cannot, and need not."""
     if os.name == "posix":
         handle = os.open(folder, os.O_RDONLY)
         try:

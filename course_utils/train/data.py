@@ -90,8 +90,8 @@ class Batches:
 
     A window is `context` + 1 consecutive tokens: the inputs are all but the last, the targets all
     but the first. With `prefetch`, the next batch is cut in a thread while this one is used. On
-    CUDA batches come in pinned memory and are copied without waiting. What `open_tokens` gives is
-    read with little memory however large the file is: the pages that were read are let go.
+    CUDA, batches are put into pinned memory and copied without waiting. What `open_tokens` returns
+    is read with little memory however large the file is: pages that were read are released.
     """
 
     def __init__(
@@ -140,7 +140,7 @@ class Batches:
         return batch, self.rng.bit_generator.state
 
     def _read(self, starts: np.ndarray) -> np.ndarray:
-        """The windows at `starts`, as int64. A large map is let go each time much of it is held."""
+        """The windows at `starts`, as int64; the pages of a large map are released in between."""
         if self._map is None:
             return self.windows[starts].astype(np.int64)
         batch = np.empty((self.batch, self.context + 1), np.int64)
@@ -152,11 +152,11 @@ class Batches:
         return batch
 
     def state_dict(self) -> dict:
-        """Where the generator stood after the batch that was handed out last."""
+        """The generator's state after the batch that was returned last."""
         return self._state
 
     def load_state_dict(self, state: dict) -> None:
-        """Go on from `state`; a batch that was cut ahead is dropped."""
+        """Continue from `state`; a batch that was prefetched is dropped."""
         if self._next is not None:
             self._next.result()
             self._next = None
@@ -164,7 +164,7 @@ class Batches:
 
 
 def _large_map(tokens: np.ndarray) -> mmap.mmap | None:
-    """The map under `tokens`, if it is read-only, large, and the system can let go of its pages."""
+    """The map under `tokens`, if it is read-only, large, and the system can release its pages."""
     if not isinstance(tokens, np.memmap) or tokens.mode != "r":
         return None
     under = tokens

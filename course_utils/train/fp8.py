@@ -9,16 +9,16 @@ from course_utils.formats.fp8 import E4M3, E5M2, round_fp8
 
 
 class Fp8Linear(nn.Linear):
-    """nn.Linear whose products take numbers rounded to fp8; the bias is added in fp32."""
+    """nn.Linear whose matmuls take numbers rounded to fp8; the bias is added in fp32."""
 
     def forward(self, x: Float[Tensor, "... inputs"]) -> Float32[Tensor, "... outputs"]:
-        """The layer's values for the rows of `x`."""
-        product = _Fp8Product.apply(x, self.weight)
-        return product if self.bias is None else product + self.bias
+        """`x` @ weight.T + bias, as nn.Linear computes it, from rounded `x` and weight."""
+        result = _Fp8Matmul.apply(x, self.weight)
+        return result if self.bias is None else result + self.bias
 
 
-class _Fp8Product(torch.autograd.Function):
-    """x @ weight.T and its two gradients: three products, each of two rounded factors."""
+class _Fp8Matmul(torch.autograd.Function):
+    """x @ weight.T and its two gradients: three matmuls, each of two rounded tensors."""
 
     @staticmethod
     def forward(

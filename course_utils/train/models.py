@@ -21,14 +21,14 @@ class Linear(nn.Module):
         self.weight = nn.Parameter(torch.randn(inputs, outputs) / inputs**0.5)
 
     def forward(self, x: Float[Tensor, "... inputs"]) -> Float[Tensor, "... outputs"]:
-        """One product."""
+        """One matmul: each row of `x` times the weight."""
         return x @ self.weight
 
 
 class DeepLinear(nn.Module):
     """`depth` layers D → D and a head D → 1: D·D·depth + D parameters.
 
-    Without activation functions it computes a linear function of x: nothing but products, so that
+    Without activation functions it computes a linear function of x, in matmuls alone, so that
     every FLOP and every byte can be counted by hand.
     """
 
@@ -39,7 +39,7 @@ class DeepLinear(nn.Module):
         self.head = Linear(width, 1)
 
     def forward(self, x: Float[Tensor, "B D"]) -> Float[Tensor, "B"]:
-        """One number a row."""
+        """One number per row of `x`."""
         for layer in self.layers:
             x = layer(x)
         return self.head(x).squeeze(-1)
@@ -57,9 +57,9 @@ class MLP(nn.Sequential):
 
 
 class Bigram(nn.Sequential):
-    """Predicts the next byte from this one alone: embedding 256 → `width`, dropout, 256 scores.
+    """Predicts the next byte from this one alone: embedding 256 → `width`, dropout, 256 logits.
 
-    The smallest language model: inputs of shape (B, T), scores of shape (B, T, 256).
+    The smallest language model: inputs of shape (B, T), logits of shape (B, T, 256).
     """
 
     def __init__(self, width: int = 32, dropout: float = 0.1) -> None:
@@ -68,5 +68,5 @@ class Bigram(nn.Sequential):
 
 
 def next_token_loss(scores: Float[Tensor, "B T V"], targets: Int64[Tensor, "B T"]) -> Tensor:
-    """The mean cross-entropy, in nats a token."""
+    """The mean cross-entropy of the logits in `scores`, in nats per token."""
     return nn.functional.cross_entropy(scores.flatten(0, 1), targets.flatten())

@@ -14,7 +14,7 @@ from course_utils.arguments import choice, number, shown
 
 
 class Optimizer(torch.optim.Optimizer):
-    """Calls `update` for each parameter that has a gradient; one without is left alone."""
+    """Calls `update` for each parameter that has a gradient; the others stay as they are."""
 
     def __init__(self, params: object, *, lr: float, **settings: object) -> None:
         super().__init__(params, {"lr": number("lr", lr, at_least=0), **settings})
@@ -46,15 +46,15 @@ class Optimizer(torch.optim.Optimizer):
         return names
 
     def update(self, p: Tensor, g: Tensor, state: dict, lr: float) -> None:
-        """Change `p` in place, given its gradient `g` and what the optimizer remembers of it.
+        """Change `p` in place, given its gradient `g` and the optimizer's `state` for it.
 
-        What else a rule names after `state` are settings of the parameter's group.
+        The arguments that a rule names after `state` are settings of the parameter's group.
         """
         raise NotImplementedError
 
 
 class SGD(Optimizer):
-    """p ← p − lr·g. Remembers nothing."""
+    """p ← p − lr·g. Keeps no state."""
 
     def __init__(self, params: object, lr: float = 1e-3) -> None:
         super().__init__(params, lr=lr)
@@ -200,7 +200,7 @@ class AdamW(Adam):
 
 
 def _rate(name: str, value: object) -> float:
-    """A share in [0, 1), as averages need."""
+    """`value` if it is in [0, 1), as the weight of the old value in an average must be."""
     rate = number(name, value, at_least=0, at_most=1)
     if rate == 1:
         raise ValueError(f"{name} must be below 1, got 1: nothing would ever be forgotten")
@@ -208,14 +208,14 @@ def _rate(name: str, value: object) -> float:
 
 
 def _pair(betas: object) -> tuple[float, float]:
-    """The two shares of Adam's averages."""
+    """The two weights of Adam's averages, checked."""
     if not isinstance(betas, (tuple, list)) or len(betas) != 2:
         raise TypeError(f"betas must be two numbers, as in (0.9, 0.999), got {shown(betas)}")
     return _rate("betas[0]", betas[0]), _rate("betas[1]", betas[1])
 
 
 def _kept(state: dict, name: str, p: Tensor) -> Tensor:
-    """The average of p's shape that `state` keeps as `name`; zeros before the first step."""
+    """The tensor of p's shape that `state` keeps as `name`; zeros before the first step."""
     if name not in state:
         state[name] = torch.zeros_like(p)
     return state[name]

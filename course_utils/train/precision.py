@@ -1,6 +1,7 @@
-"""Number formats as choices of the one loop: what a step casts, and what stays in fp32.
+"""Precision recipes for the training loop: what a step casts, and what stays in fp32.
 
-`choose` a recipe, `prepare` the model with it, make the optimizer, hand the recipe to `train`.
+In this order: `choose` a recipe, `prepare` the model with it, make the optimizer, and pass the
+recipe to `train`.
 """
 
 from contextlib import AbstractContextManager
@@ -18,10 +19,10 @@ __all__ = ["NAMES", "Precision", "choose"]
 
 
 class Narrow(Precision):
-    """Everything in one narrow format: parameters, gradients, state, activations, loss.
+    """Everything in one narrow format: parameters, gradients, optimizer state, activations, loss.
 
-    With Adam 8 bytes a parameter, but an update below half a unit in the parameter's last place is
-    lost.
+    With Adam this takes 8 bytes per parameter. The price: an update of less than half a unit in the
+    parameter's last place is rounded away.
     """
 
     def forward(self, model: nn.Module, x: Tensor, y: Tensor, loss_fn: LossFn) -> Tensor:
@@ -32,7 +33,7 @@ class Narrow(Precision):
         for tensor in (*model.parameters(), *model.buffers()):
             tensor.data = self._cast(tensor.data)  # as model.to does, but on fake tensors too
 
-    def _product(self, a: Float32[Tensor, "2 2"]) -> Tensor:
+    def _matmul(self, a: Float32[Tensor, "2 2"]) -> Tensor:
         return a.to(self.dtype) @ a.to(self.dtype)
 
     def _cast(self, values: Tensor) -> Tensor:
@@ -42,8 +43,8 @@ class Narrow(Precision):
 class Autocast(Precision):
     """Parameters, gradients and optimizer state in fp32; torch.autocast casts for each operation.
 
-    In fp16 gradients below 2⁻²⁵ become 0 on their way, and above 65504 infinite, which the
-    optimizer then writes into the parameters.
+    In fp16, gradients below 2⁻²⁵ underflow to 0 in the backward pass, and those above 65504 become
+    infinite, which the optimizer then writes into the parameters.
     """
 
     def forward(self, model: nn.Module, x: Tensor, y: Tensor, loss_fn: LossFn) -> Tensor:
@@ -51,12 +52,12 @@ class Autocast(Precision):
         with self._casting():
             return loss_fn(model(x), y)
 
-    def _product(self, a: Float32[Tensor, "2 2"]) -> Tensor:
+    def _matmul(self, a: Float32[Tensor, "2 2"]) -> Tensor:
         with self._casting():
-            product = a @ a
-        if product.dtype is not self.dtype:  # autocast may do nothing without an error
-            raise RuntimeError(f"autocast left a product in {product.dtype}")
-        return product
+            result = a @ a
+        if result.dtype is not self.dtype:  # autocast may do nothing without an error
+            raise RuntimeError(f"autocast left a product in {result.dtype}")
+        return result
 
     def _casting(self) -> AbstractContextManager:
         return torch.autocast(self.device.type, self.dtype)
@@ -80,7 +81,7 @@ class Scaled(Autocast):
         return self.scaler.get_scale()
 
     def state_dict(self) -> dict:
-        """The recipe's, and the scaler's: the scale, and the good steps since it last changed."""
+        """The name, the skipped steps, the scale, and the good steps since it last changed."""
         return super().state_dict() | {"scaler": self.scaler.state_dict()}
 
     def load_state_dict(self, state: dict) -> None:
@@ -103,13 +104,13 @@ class Scaled(Autocast):
 
 
 class Fp8(Precision):
-    """The products of every nn.Linear from numbers rounded to fp8, all else in fp32: a simulation.
+    """The matmuls of every nn.Linear take numbers rounded to fp8; all else is fp32. A simulation.
 
     Inputs and weights are rounded to E4M3 forward, the incoming gradient to E5M2 backward, each
     tensor with one scale of its own, taken from its own largest value. The rounding is fp8's; the
-    products run in fp32 on what was rounded, so that nothing gets faster or smaller. Products
-    outside of nn.Linear, and of classes derived from it, stay in fp32. Source: Micikevicius et al.
-    2022, FP8 Formats for Deep Learning.
+    matmuls run in fp32 on the rounded numbers, so that nothing gets faster or smaller. Matmuls
+    outside of nn.Linear, and those of classes derived from it, stay in fp32. Source: Micikevicius
+    et al. 2022, FP8 Formats for Deep Learning.
 
     Where the hardware has fp8 units, Transformer Engine hands them the fp8 numbers themselves and
     takes a scale, as one recipe, from the largest values of earlier steps, so that a tensor is read
@@ -123,7 +124,7 @@ class Fp8(Precision):
         for layer in layers:
             layer.__class__ = Fp8Linear  # keeps its parameters, names and hooks
 
-    def _product(self, a: Float32[Tensor, "2 2"]) -> Tensor:
+    def _matmul(self, a: Float32[Tensor, "2 2"]) -> Tensor:
         return round_fp8(a, E4M3) @ round_fp8(a, E5M2)
 
 
@@ -141,14 +142,14 @@ NAMES = tuple(RECIPES)
 def choose(name: str, device: str | torch.device = "cpu") -> Precision:
     """The recipe called `name`, one of `NAMES`, for models on `device`.
 
-    Raises ValueError for another name, or a device that cannot compute in the recipe's format,
-    which one small product finds out.
+    Raises ValueError for another name, and for a device that cannot compute in the recipe's format:
+    a small matmul is tried on it.
     """
     kind, dtype = RECIPES[one_of("name", name, NAMES)]
     try:
         tiny = torch.ones(2, 2, device=device)
         recipe = kind(name, tiny.device, dtype)
-        recipe._product(tiny)
+        recipe._matmul(tiny)
     except (RuntimeError, AssertionError, TypeError) as error:
         reason = one_line(str(error))
         raise ValueError(f"{str(device)!r} cannot compute in {dtype} here: {reason}") from error

@@ -1,4 +1,4 @@
-"""One training step: forward, loss, backward, update; in fp32, or in another recipe's way."""
+"""One training step: forward, loss, backward, update; in fp32 or by another precision recipe."""
 
 import math
 from collections.abc import Callable
@@ -14,14 +14,19 @@ LossFn = Callable[[Tensor, Tensor], Tensor]
 
 
 class Diverged(RuntimeError):
-    """The loss is no finite number; the model is as the step before left it."""
+    """Training cannot go on: the loss, the gradients or a parameter are not finite.
+
+    A loss that is not finite is noticed before the backward pass, so that the model is still as the
+    last step left it.
+    """
 
 
 class Precision:
-    """fp32 throughout: parameters, gradients, optimizer state, products. Others change parts.
+    """A recipe: which number format each part of a training step has. This one: fp32 throughout.
 
-    `dtype` is the format of the products' factors, `skipped` the number of steps that were not
-    taken because gradients were not finite.
+    The other recipes derive from it and override what they change. `dtype` is the number format of
+    the matmuls' inputs, `skipped` the number of steps that were not taken because gradients were
+    not finite.
     """
 
     def __init__(self, name: str, device: torch.device, dtype: torch.dtype) -> None:
@@ -38,14 +43,14 @@ class Precision:
         return {"name": self.name, "skipped": self.skipped}
 
     def load_state_dict(self, state: dict) -> None:
-        """Go on from `state_dict()` of a recipe of the same name."""
-        self.skipped = state.get("skipped", 0)  # a run without a recipe skips none
+        """Continue from what `state_dict()` of a recipe of the same name returned."""
+        self.skipped = state.get("skipped", 0)  # a run without a recipe skips no step
 
     def prepare(self, model: nn.Module) -> nn.Module:
-        """Convert `model`, in fp32, in place and return it; call it before making the optimizer.
+        """Convert `model`, which is in fp32, in place and return it; then make the optimizer.
 
         Raises ValueError for a model on another kind of device, whose operations would not be cast,
-        and for one in another format or prepared for one.
+        and for one that is in another number format or that was already prepared for one.
         """
         for parameter in model.parameters():
             self._must_fit(parameter)
@@ -55,7 +60,7 @@ class Precision:
         return model
 
     def forward(self, model: nn.Module, x: Tensor, y: Tensor, loss_fn: LossFn) -> Tensor:
-        """The loss, a tensor with its graph."""
+        """The loss, a tensor with the graph that `update` runs backward through."""
         return loss_fn(model(x), y)
 
     def update(self, loss: Tensor, optimizer: torch.optim.Optimizer) -> None:
@@ -72,14 +77,14 @@ class Precision:
             raise ValueError(f"the model is in {parameter.dtype}: start from one in torch.float32")
 
     def _convert(self, model: nn.Module) -> None:
-        """What `prepare` changes: nothing in fp32."""
+        """What `prepare` changes in the model: in fp32, nothing."""
 
-    def _product(self, a: Float32[Tensor, "2 2"]) -> Tensor:
-        """One product as this recipe computes it, to see whether the device can."""
+    def _matmul(self, a: Float32[Tensor, "2 2"]) -> Tensor:
+        """A matmul as this recipe computes it, to find out whether the device can."""
         return a @ a
 
     def advice(self) -> str:
-        """What may help a run whose loss became infinite or NaN."""
+        """What to try when the loss became infinite or NaN, for the error message."""
         if self.dtype is torch.float16:
             return "fp16 ends at 65504: bf16, or a smaller lr, may help"
         return "a smaller lr may help"
@@ -112,14 +117,17 @@ def one_step(
 
 
 def known(precision: object) -> Precision:
-    """The recipe, fp32 for None; TypeError for anything else."""
+    """`precision` itself, or fp32's recipe for None; TypeError for anything else."""
     if precision is not None and not isinstance(precision, Precision):
         raise TypeError(f"precision must come from precision.choose(name), got {shown(precision)}")
     return precision or FP32
 
 
 def finite(loss: Tensor, number: int, advice: str) -> float:
-    """The loss as a number; `Diverged` if it is not finite. Reading it waits for an accelerator."""
+    """The loss as a number; raises `Diverged` with `advice` if it is not finite.
+
+    Reading the number makes the processor wait until an accelerator has computed it.
+    """
     value = loss.item()
     if not math.isfinite(value):
         raise Diverged(f"the loss is {value} at step {number}: {advice}")

@@ -10,7 +10,7 @@ from .files import NOTEBOOKS, STUDENT, WORKBOOK, WorkshopError, chapters, find_c
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command; returns the exit code, 1 when the user must put something right."""
+    """Run one command; returns the exit code: 1 when there is something for the user to correct."""
     parser = _parser()
     given, options = parser.parse_known_args(arguments)
     if options and given.command not in (open_lab, open_slides):

@@ -1,4 +1,4 @@
-"""Run notebooks and save them exactly as JupyterLab would, so that its diffs are real ones."""
+"""Run notebooks and save them exactly as JupyterLab would, so that a diff shows real changes."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from .files import WorkshopError, write_notebook
 
 KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
-SECONDS_A_CELL = 900  # far more than any cell needs: only one that hangs is ended
+SECONDS_PER_CELL = 900  # far more than any cell needs: only one that hangs is ended
 PATIENCE = 600  # seconds for a kernel to start or to answer
 
 
@@ -20,7 +20,7 @@ def execute(path: Path) -> None:
 
     Raises:
         WorkshopError: a cell failed or wrote to stderr, or the file cannot be written. The file
-            then is what it was.
+            then stays as it was.
     """
     notebook = run(path)
     for cell in _code_cells(notebook):
@@ -35,7 +35,7 @@ def run(path: Path) -> NotebookNode:
     client = NotebookClient(
         notebook,
         kernel_name=KERNELSPEC["name"],
-        timeout=SECONDS_A_CELL,
+        timeout=SECONDS_PER_CELL,
         startup_timeout=PATIENCE,
         iopub_timeout=PATIENCE,
         record_timing=False,

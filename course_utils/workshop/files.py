@@ -1,4 +1,4 @@
-"""The course's folders and chapters, and files that are written whole or not at all."""
+"""The course's folders and chapters; files are written completely or not at all."""
 
 import os
 import shutil
@@ -15,7 +15,7 @@ STUDENT = REPOSITORY / "student"
 
 
 class WorkshopError(Exception):
-    """Something the user can put right; its text is the one line they see."""
+    """Something that the user can correct; its text is the one line they see."""
 
 
 def chapters(folder: Path = NOTEBOOKS) -> list[Path]:
@@ -51,7 +51,7 @@ def writing(target: Path) -> Iterator[Path]:
     """A temporary path beside `target` that takes its name when the block ends well.
 
     Raises:
-        WorkshopError: the place cannot be written.
+        WorkshopError: `target` cannot be written.
     """
     part = target.with_name(f".{target.name}.part")
     try:

@@ -49,7 +49,7 @@ def server_options(folder: Path, page: str, port: int | None = None) -> list[str
 
 
 def check_free(port: int) -> None:
-    """Nothing, when a server can listen on `port` of this machine.
+    """Return if a server can listen on `port` of this machine.
 
     Raises:
         WorkshopError: `port` is out of range, taken, or not allowed to this user.

@@ -27,7 +27,7 @@ def make_copies(student: Path = STUDENT, notebooks: Path = NOTEBOOKS) -> list[Pa
 
 
 def without_solutions(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
-    """`notebook` less its cells tagged `solution` and the heading "Solution" over each."""
+    """`notebook` without the cells tagged `solution` and the heading "Solution" above each."""
     kept: list[nbformat.NotebookNode] = []
     for cell in notebook.cells:
         if "solution" not in cell.metadata.get("tags", []):
