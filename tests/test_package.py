@@ -221,3 +221,18 @@ def test_modules_stay_short():
 def test_an_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="no attribute 'explode'"):
         course_utils.explode  # noqa: B018
+
+
+UNCHANGED = """
+import torch
+torch.set_num_threads(7)
+state = torch.manual_seed(3).get_state()
+import course_utils, course_utils.train
+from course_utils import check, draw, explore, live
+assert torch.get_num_threads() == 7 and state.equal(torch.get_rng_state())
+assert torch.is_grad_enabled() and torch.get_default_dtype() is torch.float32
+"""
+
+
+def test_importing_the_package_changes_nothing_in_torch():
+    subprocess.run([sys.executable, "-c", UNCHANGED], check=True)

@@ -2,7 +2,7 @@
 
 import math
 
-from course_utils.check.exercise import Wrong, exercise, names, number
+from course_utils.check.exercise import Wrong, exercise, finite, names, number
 
 SMALLEST, LARGEST = 2.0**-24, 65504.0  # of fp16
 GRADIENTS = (2e-9, 0.5)
@@ -55,12 +55,7 @@ def ex09_1(answer: object) -> str:
 def ex09_2(answer: object) -> str:
     """Choose a loss scale."""
     low, high = SMALLEST / GRADIENTS[0], LARGEST / GRADIENTS[1]
-    try:
-        number(answer, 0.0, within=0.0)
-    except Wrong as reason:
-        if "finite number" in str(reason):
-            raise
-    scale = float(answer)
+    scale = float(finite(answer))
     if scale <= 0:
         raise Wrong("a scale is above 0: it multiplies the loss.")
     if scale < low:

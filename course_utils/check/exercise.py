@@ -99,10 +99,7 @@ def number(
     `mistakes` pairs the values that likely errors lead to with what went wrong there; they are
     recognised in four digits, or with `exact_mistakes` as closely as the right answer.
     """
-    try:
-        answer = plain_number("answer", answer)
-    except (TypeError, ValueError):
-        raise Wrong(f"a finite number is expected, got {shown(answer)}.") from None
+    answer = finite(answer)
     if math.isclose(answer, right, rel_tol=within):
         return
     closely = within if exact_mistakes else max(within, slips.ROUNDED)
@@ -111,6 +108,14 @@ def number(
     way = "too large" if answer > right else "too small"
     off = slips.power_of_ten(answer, right)
     raise Wrong(f"{answer:g}{f' {unit}' if unit else ''} is {way}{f': {off}' if off else '.'}")
+
+
+def finite(answer: object) -> float:
+    """Return `answer` if it is a finite number; else raise `Wrong`."""
+    try:
+        return plain_number("answer", answer)
+    except (TypeError, ValueError):
+        raise Wrong(f"a finite number is expected, got {shown(answer)}.") from None
 
 
 def function(answer: object, what: str) -> Callable:
