@@ -226,6 +226,11 @@ def test_what_is_computed_from_trusted_measurements_is_trusted():
     assert (SLOW / SLOW).trusted and (2 * SLOW).doubt == "" and repr(6 / SLOW) == "≈ 2"
 
 
+def test_a_measurement_in_a_format_string_says_its_doubt():
+    assert f"{FAST / SLOW:.1%}" == "66.7% (unsure: noise)"
+    assert f"{SLOW / SLOW:.2f}" == "1.00" and f"{SLOW}" == repr(SLOW)
+
+
 def test_a_measurement_combines_with_numbers_only():
     for wrong in ("2", None, torch.ones(2)):
         with pytest.raises(TypeError):

@@ -30,6 +30,10 @@ class Measured(Result):
     def __rtruediv__(self, other: object) -> "Quantity":
         return _combined(truediv, other, self)
 
+    def __format__(self, spec: str) -> str:
+        """The value as `spec` says, '.2f' or '.0%', with its doubt; the whole result for ''."""
+        return units.unsure(format(self.value, spec), self.doubt) if spec else str(self)
+
     __radd__ = __add__  # sum() begins with 0 + the first
     __rmul__ = __mul__
 
