@@ -1,12 +1,14 @@
 """Figures: what stands on the axes, the words beside them, and what is refused."""
 
 from io import BytesIO
+from itertools import combinations
 
 import matplotlib as mpl
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from PIL import Image
 
 from course_utils import draw, live, measure
@@ -212,6 +214,44 @@ def test_a_plan_says_what_fits():
     assert {"8 GB: does not fit", "1 GB: fits"} <= set(texts(picture))
 
 
+@pytest.mark.parametrize(
+    ("days", "words"),
+    [
+        (0.5, "12 hours"),
+        (1, "1 day"),
+        (143.927, "143.9 days"),
+        (36_524, "36520 days"),
+        (365_250, "1000 years"),
+        (4.45e8, "1.218 million years"),
+        (2.142e-7, "18.51 ms"),
+        (3e-14, "2.592 ns"),
+        (2e16, "54.76 trillion years"),
+    ],
+)
+def test_a_plan_of_any_length_has_a_bar_landmarks_and_a_unit_that_can_be_read(days, words):
+    picture = draw.plan(days, {"all": {"parameters": 8e9}}, 2e9, title="t")
+    assert f"It takes {words}." in picture.text
+    ax = picture.figure.axes[0]
+    start, end = ax.get_xlim()
+    (bar,) = ax.patches
+    assert bar.get_x() == start and bar.get_x() + bar.get_width() == pytest.approx(days)
+    assert start < days < end
+    names = [t for t in ax.texts if t.get_text().strip() != words]
+    assert len(names) >= 3 and all(start < t.get_position()[0] < end for t in names)
+
+
+@pytest.mark.parametrize("days", [2e-13, 1e-7, 0.1, 143.9, 1e4, 1e9, 1e16])
+def test_words_of_a_plan_neither_touch_nor_leave_the_figure(days):
+    memory = {"copied": {"parameters": 16e12, "optimizer": 8e12}, "sharded": {"parameters": 1.0}}
+    figure = draw.plan(days, memory, 80e9, title="t").figure
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    figure.draw_without_rendering()
+    for ax in figure.axes:
+        boxes = [t.get_window_extent(renderer) for t in ax.texts]
+        assert all(figure.bbox.x0 <= box.x0 and box.x1 <= figure.bbox.x1 for box in boxes)
+        assert not any(a.overlaps(b) for a, b in combinations(boxes, 2))
+
+
 def test_a_graph_leads_from_the_result_to_the_leaves():
     w, b = torch.ones(3, requires_grad=True), torch.ones(1, requires_grad=True)
     picture = draw.graph((w * 2).sum() + b, "g", w=w, b=b)
@@ -374,7 +414,9 @@ def test_bad_patterns_are_named(before, after, message):
 
 def test_bits_are_drawn_one_by_one():
     picture = draw.bits({"f": ("0", "101", "11", "= 1")}, "t", chosen="f")
-    assert [t for t in texts(picture) if t in "01"] == list("010111")
+    lines = picture.figure.axes[0].lines
+    drawn = sorted((x, line.get_label()) for line in lines for x in line.get_xdata())
+    assert drawn == list(zip([0.5, 1.5, 2.5, 3.5, 4.5, 5.5], "010111", strict=True))
     assert picture.text == "t\nf: 0 101 11 = 1"
 
 

@@ -1,13 +1,19 @@
 """Explorers: keyboard controls only, a picture that follows them, and calm about bad values."""
 
 import ast
+import asyncio
 import inspect
+from itertools import pairwise
 from pathlib import Path
+from threading import Thread
 
 import ipywidgets as widgets
+import matplotlib as mpl
 import pytest
+from matplotlib.figure import Figure
 
 from course_utils import draw, explore, formats, predict
+from course_utils.explore.amount import Amount, read, written
 from course_utils.explore.panel import ALLOWED, Explorer, slider
 
 EXPLORERS = [explore.cost, explore.storage, explore.float_bits]
@@ -40,7 +46,7 @@ def test_every_control_changes_the_picture(make):
         before = explorer._image.value
         _move(explorer.controls[name])
         assert explorer._image.value != before, name
-        assert explorer._image.value == explorer.current.png
+        assert explorer._image.value == explorer.current.quick()
         assert explorer.current.text.splitlines()[0][:20] in explorer._words.value
 
 
@@ -50,8 +56,8 @@ def _move(control):
     elif isinstance(control, widgets.ToggleButtons):
         values = [o[1] if isinstance(o, tuple) else o for o in control.options]
         control.value = next(v for v in values if v != control.value)
-    elif isinstance(control, widgets.FloatLogSlider):
-        control.value = control.value / control.base**control.step
+    elif isinstance(control, Amount):
+        control.slider.index -= 1
     elif isinstance(control, widgets.Text):
         control.value = "0.1"
     else:
@@ -74,8 +80,8 @@ def _extremes(control):
         return [o[1] if isinstance(o, tuple) else o for o in control.options]
     if isinstance(control, widgets.Text):
         return ["0", "-0", "1e-400", "1e400", "nan", "-inf", "65504", "1e-8", "448", "3"]
-    if isinstance(control, widgets.FloatLogSlider):
-        return [control.base**control.min, control.base**control.max]
+    if isinstance(control, Amount):
+        return [*control.limits, control._grid[0], control._grid[-1]]
     return [control.min, control.max]
 
 
@@ -149,3 +155,208 @@ def test_a_text_that_is_no_number_leaves_the_explorer_usable(typed):
 def test_the_worked_example_is_in_the_static_twin():
     text = explore.float_bits().current.text
     assert "float32: 0 10001101 00101101100111000101110 = 19303.0898438" in text
+
+
+def test_pressing_a_bit_again_and_again_always_flips_that_bit():
+    explorer = explore.float_bits("1.0")
+    first, last = explorer._row.children[0], explorer._row.children[-1]
+    for digit in ("1", "0", "1"):
+        first.click()
+        last.click()
+        assert explorer._row.children[0] is first and first.description == digit
+        assert explorer._row.children[-1] is last and last.description == digit
+
+
+def test_the_sign_of_a_nan_can_be_flipped():
+    explorer = explore.float_bits("nan")
+    explorer._row.children[0].click()
+    assert explorer.controls["value"].value == "-nan"
+    assert explorer._row.children[0].description == "1"
+
+
+def test_a_bit_pressed_beside_a_text_that_is_no_number_flips_the_drawn_value():
+    explorer = explore.float_bits("1.5")
+    explorer.controls["value"].value = "1,5"
+    explorer._row.children[0].click()
+    assert explorer.controls["value"].value == "-1.5" and "✗" not in explorer._words.value
+
+
+def test_a_very_long_value_has_a_title_that_fits():
+    explorer = explore.float_bits("0." + "1" * 500)
+    title = explorer.current.figure.axes[0].get_title(loc="left")
+    assert len(title) < 90 and "…" in title
+
+
+@pytest.mark.parametrize(
+    ("typed", "number"),
+    [("70e9", 70e9), ("70G", 70e9), ("70b", 70e9), (" 70 billion ", 70e9), ("15T", 15e12),
+     ("1.5 trillion", 1.5e12), ("3k", 3000), ("7M", 7e6), ("1,024", 1024), ("12,345,678", 12345678),
+     ("70_000", 70_000), ("38%", 0.38), (".5", 0.5), ("0.1", 0.1), ("-3", -3)],
+)  # fmt: skip
+def test_numbers_are_read_exactly(typed, number):
+    assert float(read("n", typed)) == number
+
+
+@pytest.mark.parametrize(
+    "typed",
+    ["", " ", "abc", "70X", "1,5", "1,0245", "1e", "1e999999", "1.2.3", "0x10", "nan", "inf", "%"],
+)
+def test_what_is_no_number_is_said_with_examples(typed):
+    with pytest.raises(ValueError, match="tokens must read as a number, such as 70e9, 70G, 70 bil"):
+        read("tokens", typed)
+
+
+def alone(name):
+    """One of the calculator's controls, without the calculator."""
+    like = explore.cost().controls[name]
+    return Amount(like.description, like.value, like._grid, like.limits, whole=like.whole)
+
+
+@pytest.mark.parametrize("name", ["parameters", "tokens", "count", "mfu"])
+def test_every_place_of_a_slider_is_a_number_that_its_field_gives_back(name):
+    amount = alone(name)
+    numbers = amount._grid
+    assert all(a < b for a, b in pairwise(numbers))
+    for index, number in enumerate(numbers):
+        assert float(read(name, written(number))) == number
+        amount.slider.index = index
+        assert (amount.value, amount.slider.index) == (number, index)
+
+
+def test_the_calculator_starts_on_its_sliders_at_its_numbers():
+    controls = explore.cost().controls
+    assert [controls[name].text.value for name in ("parameters", "tokens", "count", "mfu")] == [
+        "70 billion", "15 trillion", "1024", "0.5"
+    ]  # fmt: skip
+    for name in ("parameters", "tokens", "count", "mfu"):
+        assert controls[name].slider.value == controls[name].text.value
+
+
+def test_a_typed_number_stays_exact_and_the_slider_stands_beside_it():
+    explorer = explore.cost()
+    amount = explorer.controls["parameters"]
+    amount.text.value = "71234567890"
+    assert (amount.value, amount.slider.value) == (71234567890, "70 billion")
+    days = predict.training_days(71234567890, 15e12, devices=1024, peak=989.5e12, mfu=0.5)
+    assert f"{days:.1f} days" in explorer.current.text
+    amount.slider.index += 1
+    assert amount.text.value == "80 billion" and "80 billion" in explorer.current.text
+    amount.value = 71234567890.125
+    assert amount.value == 71234567890.125
+
+
+@pytest.mark.parametrize(
+    ("name", "typed", "message"),
+    [("parameters", "70X", "parameters N must read as a number, such as 70e9"),
+     ("parameters", "12", "parameters N must be from 1 million to 1e15, got &#x27;12&#x27;"),
+     ("tokens", "-1e12", "tokens T must be from 1 million to 1e18"),
+     ("count", "2.5", "devices must be a whole number from 1 to 1 million"),
+     ("mfu", "0", "MFU must be from 0.001 to 1"),
+     ("mfu", "120%", "MFU must be from 0.001 to 1")],
+)  # fmt: skip
+def test_a_number_that_cannot_be_used_is_explained_until_the_slider_moves(name, typed, message):
+    explorer = explore.cost()
+    before, amount = explorer._image.value, explorer.controls[name]
+    amount.text.value = typed
+    assert message in explorer._words.value and "stays as it was" in explorer._words.value
+    assert explorer._image.value == before
+    amount.slider.index -= 1
+    assert "✗" not in explorer._words.value and explorer._image.value != before
+    assert amount.text.value == amount.slider.value
+
+
+def agrees(explorer):
+    """Whether picture and words are those of the values that the controls hold."""
+    picture = explorer._picture(**explorer.values())
+    lines = picture.text.splitlines()
+    return explorer._image.value == picture.quick() and lines[-1] in explorer._words.value
+
+
+def hurry(explorer, rounds=12):
+    """Two threads that change the format and the value at once, again and again."""
+    value, name = explorer.controls["value"], explorer.controls["name"]
+
+    def types():
+        for number in range(rounds):
+            value.value = f"{number}.25"
+
+    def clicks():
+        for number in range(rounds):
+            name.value = name.options[number % len(name.options)]
+
+    return [Thread(target=types), Thread(target=clicks)]
+
+
+def test_two_threads_that_draw_leave_controls_and_picture_alike():
+    explorer, before = explore.float_bits(), dict(mpl.rcParams)
+    threads = hurry(explorer, rounds=30)
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert agrees(explorer) and dict(mpl.rcParams) == before
+
+
+def test_in_a_notebook_other_threads_never_draw():
+    """A cell runs in an event loop; what comes by other threads waits until the cell is done."""
+
+    async def cell():
+        explorer = explore.float_bits()
+        threads, picture = hurry(explorer), explorer.current
+        before = dict(mpl.rcParams)
+        for thread in threads:
+            thread.start()
+        while any(thread.is_alive() for thread in threads):
+            assert mpl.rcParams["axes.titlesize"] == before["axes.titlesize"]
+        assert explorer.current is picture
+        with mpl.rc_context({"axes.titlesize": 33}):  # the learner's own
+            await asyncio.sleep(0)
+            assert mpl.rcParams["axes.titlesize"] == 33
+        assert explorer.current is not picture and agrees(explorer)
+        assert dict(mpl.rcParams) == before
+
+    asyncio.run(cell())
+
+
+def test_the_latest_of_many_changes_is_drawn_once(monkeypatch):
+    drawn = []
+
+    async def cell():
+        explorer = Explorer({"n": slider(widgets.IntSlider, "n", value=1, min=1, max=99)}, picture)
+        thread = Thread(target=lambda: [setattr(explorer.controls["n"], "value", n) for n in many])
+        thread.start()
+        thread.join()
+        await asyncio.sleep(0)
+        return explorer
+
+    def picture(n):
+        drawn.append(n)
+        return draw.bars({"a": n}, unit="B", title="t")
+
+    many = range(2, 50)
+    assert "a: 49 B" in asyncio.run(cell())._words.value
+    assert drawn == [1, 49]
+
+
+def test_sliders_and_fields_of_two_threads_end_alike():
+    amount = alone("parameters")
+    moves = [
+        lambda i: setattr(amount.slider, "index", i),
+        lambda i: setattr(amount, "value", 2e9 * (i + 1)),
+    ]
+    threads = [Thread(target=lambda m=m: [m(i) for i in range(48)]) for m in moves]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert amount.slider.index == amount._nearest()
+
+
+@pytest.mark.parametrize("make", EXPLORERS)
+def test_a_redraw_draws_the_figure_once(make, monkeypatch):
+    """Twice, as a layout engine and a tight box need, it cannot follow a slider."""
+    explorer, draws = make(), []
+    draw_figure = Figure.draw
+    monkeypatch.setattr(Figure, "draw", lambda *args: draws.append(1) or draw_figure(*args))
+    _move(next(iter(explorer.controls.values())))
+    assert len(draws) == 1

@@ -33,7 +33,7 @@ USES = {
     "compare": {"arguments", "units", "table", "session"},
     "draw": {"arguments", "units", "table"},
     "live": {"arguments", "measure", "draw"},
-    "explore": {"units", "predict", "hardware", "formats", "draw"},
+    "explore": {"arguments", "units", "predict", "hardware", "formats", "draw"},
     "train": {"arguments", "predict", "formats"},
     "check": {"arguments", "table", "session", "predict", "hardware", "formats", "compare",
               "train"},

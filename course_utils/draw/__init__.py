@@ -6,11 +6,12 @@ drawn, which serves as alternative text and is what the tests compare.
 
 from course_utils.draw.autograd import graph
 from course_utils.draw.cells import mask, storage
-from course_utils.draw.cost import bars, plan, stacked
+from course_utils.draw.cost import bars, stacked
 from course_utils.draw.floats import bits, number_line, ranges
 from course_utils.draw.lines import curves
 from course_utils.draw.phases import timeline
 from course_utils.draw.picture import Picture
+from course_utils.draw.plans import plan
 from course_utils.draw.rearrangement import pattern
 from course_utils.draw.rooflines import roofline
 

@@ -9,13 +9,14 @@ from matplotlib.axes import Axes
 from matplotlib.patches import FancyArrowPatch, Rectangle
 
 from course_utils.arguments import shape, shown, text
-from course_utils.draw.picture import BLACK, TINTS, Picture, canvas, style
+from course_utils.draw.picture import BLACK, TINTS, Picture, fixed, style
 
 LIMIT = 96  # storage cells that stay legible
 PER_LINE = 16
 UNTOUCHED = "#EEEEEE"
 GAP = 1.2
 INCHES = 0.5  # a cell's edge
+TITLE = 0.4  # inches above the axes
 
 
 def storage(x: torch.Tensor, title: str = "", *, mark: tuple[int, ...] | None = None) -> Picture:
@@ -30,7 +31,7 @@ def storage(x: torch.Tensor, title: str = "", *, mark: tuple[int, ...] | None = 
     if mark is not None and mark not in {index for index, _ in _elements(x)}:
         raise ValueError(f"mark must be an index of the shape {tuple(x.shape)}, got {mark}")
     with style():
-        figure, (ax,) = canvas(1, 1)
+        figure, (ax,) = fixed(1, 1, (0, 0, 1, 1))
         top = _draw_tensor(ax, x, cells, mark)
         width, bottom = _draw_storage(ax, x, cells, mark, top)
         _frame(ax, figure, title, width, bottom, _heading(x))
@@ -47,7 +48,7 @@ def mask(allowed: torch.Tensor, title: str = "") -> Picture:
         raise ValueError(f"allowed must have 1 to {4 * LIMIT} cells, got {allowed.numel()}")
     rows, columns = allowed.shape
     with style():
-        figure, (ax,) = canvas(1, 1)
+        figure, (ax,) = fixed(1, 1, (0, 0, 1, 1))
         for row, column in product(range(rows), range(columns)):
             allows = bool(allowed[row, column])
             _cell(ax, column, -row, "1" if allows else "0", TINTS[0] if allows else UNTOUCHED)
@@ -152,7 +153,7 @@ def _draw_steps(ax: Axes, x: torch.Tensor, y: float) -> None:
             a, b, connectionstyle=f"arc3,rad={bend}", arrowstyle="-|>", mutation_scale=9
         )
         arrow.set(color=BLACK, linewidth=1.2, zorder=5)
-        ax.add_patch(arrow)
+        ax.add_artist(arrow)
 
 
 def _cell(
@@ -160,17 +161,9 @@ def _cell(
 ) -> None:
     edge, width, order = (BLACK, 2.6, 4) if framed else ("white", 1.6, 2)
     inset = 0.03
-    ax.add_patch(
-        Rectangle(
-            (left + inset, bottom + inset),
-            1 - 2 * inset,
-            1 - 2 * inset,
-            facecolor=colour,
-            edgecolor=edge,
-            linewidth=width,
-            zorder=order,
-        )
-    )
+    box = Rectangle((left + inset, bottom + inset), 1 - 2 * inset, 1 - 2 * inset)
+    box.set(facecolor=colour, edgecolor=edge, linewidth=width, zorder=order)
+    ax.add_artist(box)  # not add_patch: `_frame` sets the limits, finding them takes long
     ax.text(
         left + 0.5, bottom + 0.5, _short(value), ha="center", va="center", fontsize=10, zorder=6
     )
@@ -199,14 +192,16 @@ def _frame(
     top: float = 2.3,
 ) -> None:
     """Size the page so that a cell has the same size in every figure."""
+    wide, high = (max(width, 12) + 1) * INCHES, (top - bottom) * INCHES
     if title:
-        ax.set_title(text("title", title))
+        ax.set_title(text("title", title), x=0.3 * INCHES / wide, y=1)
     ax.text(0, 1.75, heading, fontsize=11.5, family="DejaVu Sans Mono", color=BLACK)
     ax.set_xlim(-0.6, max(width, 12) + 0.4)
     ax.set_ylim(bottom, top)
     ax.set_aspect("equal")
     ax.axis("off")
-    figure.set_size_inches((max(width, 12) + 1) * INCHES, (top - bottom) * INCHES + 0.4)
+    figure.set_size_inches(wide, high + TITLE)
+    ax.set_position((0, 0, 1, high / (high + TITLE)))
 
 
 def _description(x: torch.Tensor, cells: int, mark: tuple[int, ...] | None) -> str:

@@ -1,4 +1,4 @@
-"""Costs as bars: rates of devices, bytes by what they are for, days of a training run."""
+"""Costs as bars: rates of devices, bytes by what they are for."""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,11 +6,10 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from course_utils import units
-from course_utils.arguments import number, positive, shown, text
+from course_utils.arguments import number, shown, text
 from course_utils.draw.picture import (
     BLACK,
     BLUE,
-    GREY,
     ORANGE,
     PALETTE,
     PART_COLOURS,
@@ -20,8 +19,6 @@ from course_utils.draw.picture import (
     canvas,
     style,
 )
-
-MILESTONES = ((1, "a day"), (7, "a week"), (30, "a month"), (365, "a year"), (3650, "ten years"))
 
 
 def bars(
@@ -63,52 +60,13 @@ def stacked(
 
     `rows` maps a row's name to the values of its parts, as {"AdamW": {"parameters": 4, ...}}.
     """
-    rows = _rows("rows", rows)
+    rows = checked_rows("rows", rows)
     with style():
         figure, (ax,) = canvas(8.6, 0.5 * len(rows) + 1.3)
         _stack(ax, rows, unit)
         ax.set_xlabel(per or unit)
         ax.set_title(text("title", title))
     return Picture(figure, _stack_text(title, rows, unit))
-
-
-def plan(
-    days: float, memory: Mapping[str, Mapping[str, float]], capacity: float, *, title: str
-) -> Picture:
-    """A training plan: days on a logarithmic axis, and bytes a device against its `capacity`.
-
-    `memory` maps a way to place the model (copied, sharded) to bytes by part.
-    """
-    positive("days", days)
-    positive("capacity", capacity)
-    memory = _rows("memory", memory)
-    with style():
-        figure, (left, right) = canvas(10.4, 3.1, columns=2)
-        _days(left, days)
-        _stack(right, {k: {p: b / 1e9 for p, b in v.items()} for k, v in memory.items()}, "")
-        _say_what_fits(right, memory, capacity)
-        right.axvline(capacity / 1e9, color=BLACK, linestyle="--", linewidth=1.6)
-        right.set_xlabel(f"GB a device (dashed: it has {units.size(capacity)})")
-        right.set_title("Memory, without activations")
-        figure.suptitle(title, x=0.01, ha="left", fontsize=12.5)
-    totals = {name: sum(parts.values()) for name, parts in memory.items()}
-    held = ", ".join(f"{name} {units.size(t)}, {_fits(t, capacity)}" for name, t in totals.items())
-    words = f"{title}. It takes {units.digits(days)} days. Memory a device: {held}"
-    return Picture(figure, f"{words}; the device has {units.size(capacity)}.")
-
-
-def _fits(needed: float, capacity: float) -> str:
-    return "fits" if needed <= capacity else "does not fit"
-
-
-def _say_what_fits(ax: Axes, memory: Mapping[str, Mapping[str, float]], capacity: float) -> None:
-    """Under each bar, in words, whether the device can hold it."""
-    for row, parts in enumerate(memory.values()):
-        needed = sum(parts.values())
-        words = f"{units.size(needed, significant=3)}: {_fits(needed, capacity)}"
-        ax.text(0, row + 0.36, words, va="top", fontsize=10.5, backgroundcolor="white", zorder=3)
-    ax.set_ylim(len(memory) - 0.2, -0.45)
-    ax.set_xlim(right=max(ax.get_xlim()[1], 1.1 * capacity / 1e9))
 
 
 def _amounts(name: str, values: object) -> Mapping[str, float]:
@@ -121,22 +79,11 @@ def _amounts(name: str, values: object) -> Mapping[str, float]:
     }
 
 
-def _rows(name: str, rows: object) -> Mapping[str, Mapping[str, float]]:
+def checked_rows(name: str, rows: object) -> Mapping[str, Mapping[str, float]]:
+    """`rows` if it maps names to parts and their amounts, else an error that names the one."""
     if not isinstance(rows, Mapping) or not rows:
         raise TypeError(f"{name} must map at least one row to its parts, got {shown(rows)}")
     return {key: _amounts(f"{name}[{key!r}]", parts) for key, parts in rows.items()}
-
-
-def _days(ax: Axes, days: float) -> None:
-    """One bar of days with a week, a month, a year as landmarks."""
-    ax.barh([0], [days], left=0, color=BLUE, height=0.5)
-    ax.set(xscale="log", xlim=(0.3, max(20_000, days * 4)), ylim=(-0.8, 1.1), yticks=[])
-    for day, name in MILESTONES:
-        ax.axvline(day, color=GREY, linewidth=1.2, zorder=0)
-        ax.text(day * 1.08, 1.05, name, rotation=90, va="top", fontsize=9.5, color="#555555")
-    ax.text(days * 1.15, 0, f"{units.digits(days)} days", va="center", fontweight="bold")
-    ax.set_xlabel("days, logarithmic")
-    ax.set_title("Time")
 
 
 def _label_ends(ax: Axes, values: Mapping[str, float], words: Sequence[str], log: bool) -> None:
@@ -166,9 +113,9 @@ def _stack(ax: Axes, rows: Mapping[str, Mapping[str, float]], unit: str) -> None
         widths = [row.get(part, 0) for row in rows.values()]
         ax.barh(list(rows), widths, left=starts, color=colours[part], label=part, height=0.62)
         for y, (start, width) in enumerate(zip(starts, widths, strict=True)):
-            if unit and width > 0.04 * widest:
+            if width > 0.04 * widest:
                 _label_part(ax, start + width / 2, y, units.digits(width), colours[part])
-    for y, row in enumerate(rows.values() if unit else ()):
+    for y, row in enumerate(rows.values()):
         total = sum(row.values())
         ax.text(total + widest * 0.015, y, units.digits(total), va="center")
     ax.invert_yaxis()

@@ -7,6 +7,7 @@ from importlib.resources import as_file, files
 from io import BytesIO
 
 import matplotlib as mpl
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
 
@@ -43,12 +44,20 @@ class Picture:
         with style():
             dpi = PIXELS_PER_INCH * SHARPNESS
             self.figure.savefig(raw, dpi=dpi, bbox_inches="tight", pad_inches=0.12)
-        small = BytesIO()
-        image = Image.open(raw).convert("RGB")
-        image.quantize(COLOURS, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE).save(
-            small, "PNG", optimize=True
-        )
-        return small.getvalue()
+        return _encoded(Image.open(raw), optimize=True)
+
+    def quick(self) -> bytes:
+        """The whole figure as PNG bytes, as sharp as `png`, drawn once and packed loosely.
+
+        For what is redrawn while a control moves: the file is larger, but it takes a third of the
+        time. Its margins are the figure's own.
+        """
+        with style():
+            self.figure.set_dpi(PIXELS_PER_INCH * SHARPNESS)
+            drawn = FigureCanvasAgg(self.figure)
+            drawn.draw()
+        pixels = Image.frombuffer("RGBA", drawn.get_width_height(), drawn.buffer_rgba())
+        return _encoded(pixels, compress_level=1)
 
     @property
     def shown_size(self) -> tuple[int, int]:
@@ -65,10 +74,31 @@ class Picture:
         return self.text
 
 
+def _encoded(image: Image.Image, **packing: object) -> bytes:
+    """PNG bytes with a small palette."""
+    file = BytesIO()
+    flat = image.convert("RGB").quantize(
+        COLOURS, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE
+    )
+    flat.save(file, "PNG", **packing)
+    return file.getvalue()
+
+
 def style() -> mpl.rc_context:
     """The course's style sheet, for a `with` block; the learner's own settings stay untouched."""
     with as_file(files("course_utils.draw") / "course.mplstyle") as sheet:
         return mpl.rc_context(mpl.rc_params_from_file(sheet, use_default_template=False))
+
+
+def fixed(width: float, height: float, *boxes: tuple[float, float, float, float]) -> tuple:
+    """A figure of `width` × `height` inches and its axes, each in a box of its own.
+
+    A box is left, bottom, width and height in inches. What explorers redraw stands in boxes: a
+    layout engine would draw everything a second time to find the room.
+    """
+    figure = Figure(figsize=(width, height))
+    shares = ((x / width, y / height, w / width, h / height) for x, y, w, h in boxes)
+    return figure, [figure.add_axes(share) for share in shares]
 
 
 def canvas(width: float, height: float, columns: int = 1) -> tuple[Figure, list]:

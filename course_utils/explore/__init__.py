@@ -1,8 +1,8 @@
 """Interactive explorers: controls over `predict` and `draw`, each with its static picture."""
 
-from course_utils.explore.cost import cost
+from course_utils.explore.calculator import cost
 from course_utils.explore.floats import float_bits
 from course_utils.explore.panel import Explorer
-from course_utils.explore.storage import storage
+from course_utils.explore.views import storage
 
 __all__ = ["Explorer", "cost", "float_bits", "storage"]

@@ -8,6 +8,7 @@ from tests.browser.lab_page import NOTEBOOK, cells
 
 EXPLORER = f"{NOTEBOOK} .jp-OutputArea-output:has(img.widget-image)"
 BANNED = "select, input[type=radio]"  # Lab takes their keys for itself
+UNNAMED = ".noUi-handle:not([aria-label]), .noUi-handle[aria-label='']"
 PIXELS = """explorer => [...explorer.querySelectorAll('img.widget-image')].map(image => {
     const canvas = document.createElement('canvas');
     [canvas.width, canvas.height] = [image.naturalWidth, image.naturalHeight];
@@ -26,6 +27,8 @@ def failures(page: Page) -> list[str]:
         explorer.scroll_into_view_if_needed()
         if explorer.query_selector(BANNED):
             found.append(f"explorer {number}: has a control that does not work by keyboard")
+        if explorer.query_selector(UNNAMED):
+            found.append(f"explorer {number}: has a slider handle without a name")
         for name, moves in _controls(page, explorer):
             if not _redraws(page, explorer, moves):
                 found.append(f"explorer {number}: {name} does not change the figure")
@@ -46,7 +49,7 @@ def _controls(page: Page, explorer: ElementHandle) -> Iterator[tuple[str, list[M
         ".noUi-handle": ("ArrowRight", "ArrowLeft", "End", "Home"),
         "input[type=checkbox]": ("Space",),
         "input[type=number]": ("ArrowUp Enter", "ArrowDown Enter"),
-        "input[type=text]": ("End 1 Enter", "Home 1 Enter"),
+        "input[type=text]": ("Home 1 Enter", "Control+a . 3 Enter"),
         ".widget-toggle-buttons": ("Tab Space", "Tab Tab Space", "Shift+Tab Space"),
         "button.jupyter-button:not(.widget-toggle-buttons button)": ("Enter",),
     }.items():

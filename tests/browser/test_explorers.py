@@ -1,0 +1,149 @@
+"""Explorers in a real JupyterLab: no wrong picture, whatever is typed and pressed how quickly."""
+
+import json
+from base64 import b64encode
+from collections.abc import Iterator
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook
+from playwright.sync_api import Browser, Locator, Page
+
+from course_utils import explore, floats
+from course_utils.workshop.execute import KERNELSPEC
+from tests.browser import explorers, lab_page, server
+
+NAME = "explorers.ipynb"
+CELLS = [
+    "import matplotlib\nfrom course_utils import explore\nbefore = dict(matplotlib.rcParams)",
+    "explore.float_bits()",
+    "explore.cost()",
+    "explore.storage()",
+    "dict(matplotlib.rcParams) == before",
+]
+PICTURE = """async image => {
+    const bytes = new Uint8Array(await (await fetch(image.src)).arrayBuffer());
+    return btoa(Array.from(bytes, byte => String.fromCharCode(byte)).join(''));
+}"""
+TRIES = 20
+
+
+@pytest.fixture(scope="module", params=["as the course sets it", "as JupyterLab sets it"])
+def page(request, browser: Browser, tmp_path_factory) -> Iterator[Page]:
+    """The explorers, run, in a Lab that keeps their messages in one thread, and in one of two."""
+    place, notebooks = tmp_path_factory.mktemp("place"), tmp_path_factory.mktemp("notebooks")
+    cells = [new_code_cell(source) for source in CELLS]
+    notebook = new_notebook(cells=cells, metadata={"kernelspec": KERNELSPEC})
+    nbformat.write(notebook, notebooks / NAME)
+    if request.param == "as JupyterLab sets it":
+        _set(place, {"commsOverSubshells": "perCommTarget"})
+    with server.running(place, notebooks) as lab, browser.new_context() as context:
+        page = context.new_page()
+        lab_page.open_notebook(page, lab, NAME)
+        lab_page.run_all(page)
+        yield page
+        lab_page.shut_down_kernels(page, lab)
+
+
+def _set(place: Path, settings: dict[str, str]) -> None:
+    folder = place / "settings" / "@jupyterlab" / "apputils-extension"
+    folder.mkdir(parents=True)
+    (folder / "kernels-settings.jupyterlab-settings").write_text(json.dumps(settings))
+
+
+def test_typing_and_clicking_at_once_leaves_field_and_picture_alike(page):
+    explorer = page.locator(explorers.EXPLORER).nth(0)
+    field = explorer.get_by_role("textbox", name="value")
+    names = [*floats.FORMATS] * TRIES
+    for number in range(TRIES):
+        value, name = f"{number}.{number:03}", names[number]
+        field.click()
+        page.keyboard.press("Control+a")
+        page.keyboard.type(value)
+        explorer.get_by_role("button", name=name, exact=True).click()
+        assert field.input_value() == value
+        assert _shows(page, explorer, _expected(value, name)), f"try {number}: {value}, {name}"
+    assert _run_last(page) == "True", "matplotlib's settings are no longer the learner's"
+
+
+def _run_last(page: Page) -> str:
+    """Run the last cell again; returns what it shows."""
+    last = lab_page.cells(page).nth(len(CELLS) - 1)
+    last.locator(".jp-InputArea-editor").click()
+    page.keyboard.press("Control+Enter")
+    page.wait_for_timeout(300)
+    page.wait_for_selector(lab_page.WAITING, state="detached")
+    return last.locator(".jp-OutputArea-output").inner_text().strip()
+
+
+def _expected(value: str, name: str) -> str:
+    explorer = explore.float_bits(value)
+    explorer.controls["name"].value = name
+    return b64encode(explorer.current.quick()).decode()
+
+
+def _shows(page: Page, explorer: Locator, picture: str) -> bool:
+    """Whether the explorer comes to show `picture` and stays with it."""
+    image = explorer.locator("img.widget-image")
+    for _ in range(explorers.REDRAW_SECONDS * 10):
+        page.wait_for_timeout(100)
+        if image.evaluate(PICTURE) == picture:
+            page.wait_for_timeout(300)
+            return image.evaluate(PICTURE) == picture
+    return False
+
+
+def test_flipping_a_bit_keeps_the_focus(page):
+    explorer = page.locator(explorers.EXPLORER).nth(0)
+    explorer.get_by_role("textbox", name="value").fill("1.0")
+    explorer.get_by_role("button", name="float32", exact=True).click()
+    sign = explorer.get_by_title("flip bit 31 (sign)")
+    sign.focus()
+    for value, digit in (("-1.0", "1"), ("1.0", "0"), ("-1.0", "1")):
+        page.keyboard.press("Space")
+        drawn = "([button, digit]) => button.textContent === digit"
+        page.wait_for_function(drawn, arg=[sign.element_handle(), digit])
+        assert explorer.get_by_role("textbox", name="value").input_value() == value
+        assert sign.evaluate("button => button === document.activeElement")
+
+
+def test_every_slider_handle_has_a_name_and_says_where_it_stands(page):
+    named = {
+        "parameters N": "70 billion",
+        "tokens T": "15 trillion",
+        "devices": "1024",
+        "MFU": "0.5",
+        "first row": "0",
+        "row step": "2",
+        "first column": "1",
+        "column step": "1",
+    }
+    handles = page.get_by_role("slider")
+    assert handles.count() == len(named)
+    for name, value in named.items():
+        handle = page.get_by_role("slider", name=name, exact=True)
+        assert handle.get_attribute("aria-valuetext") == value
+    handle = page.get_by_role("slider", name="tokens T", exact=True)
+    handle.press("ArrowRight")
+    page.wait_for_function("h => h.ariaValueText === '20 trillion'", arg=handle.element_handle())
+    handle.press("ArrowLeft")
+
+
+def test_numbers_are_typed_exactly_and_the_slider_follows(page):
+    explorer = page.locator(explorers.EXPLORER).nth(1)
+    field, words = explorer.get_by_role("textbox", name="parameters N"), explorer.locator("p")
+    handle = page.get_by_role("slider", name="parameters N", exact=True)
+    assert "143.9 days" in words.inner_text()
+    for typed, shown in (("71.3G", "71.3 billion"), ("123,456,789,012", "123.5 billion")):
+        field.fill(typed)
+        field.press("Enter")
+        explorer.get_by_text(f"{shown} parameters").wait_for()
+        assert field.input_value() == typed
+    assert handle.get_attribute("aria-valuetext") == "120 billion"
+    field.fill("70X")
+    field.press("Enter")
+    explorer.get_by_text("✗ parameters N must read as a number").wait_for()
+    handle.press("ArrowLeft")
+    explorer.get_by_text("100 billion parameters").wait_for()
+    assert field.input_value() == "100 billion"
