@@ -3,6 +3,8 @@
 import ast
 import asyncio
 import inspect
+import json
+import sys
 from itertools import pairwise
 from pathlib import Path
 from threading import Thread
@@ -15,6 +17,7 @@ from matplotlib.figure import Figure
 from course_utils import draw, explore, formats, predict
 from course_utils.explore.amount import Amount, read, written
 from course_utils.explore.panel import ALLOWED, Explorer, slider
+from course_utils.workshop.lab import SETTINGS
 
 EXPLORERS = [explore.cost, explore.storage, explore.float_bits]
 
@@ -360,3 +363,18 @@ def test_a_redraw_draws_the_figure_once(make, monkeypatch):
     monkeypatch.setattr(Figure, "draw", lambda *args: draws.append(1) or draw_figure(*args))
     _move(next(iter(explorer.controls.values())))
     assert len(draws) == 1
+
+
+def test_the_lab_s_settings_are_ones_that_it_has():
+    """A misspelt setting is ignored without a word."""
+    schemas = Path(sys.prefix) / "share" / "jupyter" / "lab" / "schemas"
+    overrides = json.loads((SETTINGS / "overrides.json").read_text())
+    for plugin, settings in overrides.items():
+        package, name = plugin.split(":")
+        properties = json.loads((schemas / package / f"{name}.json").read_text())["properties"]
+        for key, value in settings.items():
+            assert value in [option["const"] for option in properties[key].get("oneOf", [])] or (
+                isinstance(value, bool) and properties[key]["type"] == "boolean"
+            ), (plugin, key)
+    kernels = overrides["@jupyterlab/apputils-extension:kernels-settings"]
+    assert kernels == {"commsOverSubshells": "disabled"}
