@@ -38,6 +38,20 @@ test: $(READY) ## run every test, or one part: style, package, notebooks, browse
 bench: $(READY) ## set the instruments beside torch's own and other packages, time the chapters  (some minutes, 1 GB of temporary disk; leave the machine alone)
 	@.venv/bin/python -m tests.bench
 
+# Another PyTorch has an environment of its own beside .venv, with all else as in requirements.txt.
+.PHONY: torch
+torch: .torch/$(VERSION)/ready ## run the package's tests on another PyTorch  (VERSION=2.11.0)
+	.torch/$(VERSION)/bin/python -m pytest tests --ignore=tests/browser $(ARGS)
+
+.torch//ready:
+	@echo "Which PyTorch? make torch VERSION=2.11.0"; exit 1
+
+.torch/%/ready: requirements.txt pyproject.toml
+	@echo "Installing the course with PyTorch $* into .torch/$*: this takes some minutes, once."
+	@$(PYTHON) -m venv --clear .torch/$*
+	@sed 's/^torch==.*/torch==$*/' requirements.txt | .torch/$*/bin/python -m pip install -qq --disable-pip-version-check -r /dev/stdin
+	@touch $@
+
 # The stamp is newer than both files: nothing to install.
 $(READY): requirements.txt pyproject.toml
 	@command -v $(PYTHON) >/dev/null || { echo "Python is missing: no '$(PYTHON)' here. Install Python 3.11 or newer, or name yours: make PYTHON=..."; exit 1; }

@@ -17,7 +17,7 @@ from torch.utils.checkpoint import checkpoint
 from torch.utils.flop_counter import FlopCounterMode
 
 from course_utils import measure
-from course_utils.measure.einsum import as_products
+from course_utils.measure.einsum import as_matmuls
 from course_utils.measure.formulas import FORMULAS
 
 small = st.integers(1, 9)
@@ -252,7 +252,7 @@ def test_counting_does_not_change_an_einsum(equation, shapes):
 def test_a_wrong_einsum_is_torchs_to_explain(equation):
     with pytest.raises(RuntimeError, match="einsum"):
         measure.flops(lambda: torch.einsum(equation, A, A.T))
-    assert as_products("ij,jk", [1, 2]) is None
+    assert as_matmuls("ij,jk", [1, 2]) is None
 
 
 # Chapter 05's model: two linear layers without bias, data without gradient
@@ -335,6 +335,19 @@ def test_grouped_queries_count_every_query_head():
     forward = 4 * 2 * 4 * 6 * 6 * 8
     assert trained(attend) == (forward, 5 * forward // 2)
     assert trained(partial(attend, is_causal=True)) == (forward, 5 * forward // 2)
+
+
+KERNELS = ["flash_attention", "efficient_attention", "cudnn_attention", "flash_attention_for_cpu"]
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_attention_s_kernels_count_the_same_on_every_device(kernel):
+    """Four query heads share two of keys and values, and the values are narrower."""
+    q, k, v, out = leaf(2, 4, 5, 8), leaf(2, 2, 7, 8), leaf(2, 2, 7, 6), leaf(2, 4, 5, 6)
+    name, pairs = f"_scaled_dot_product_{kernel}", 2 * 4 * 5 * 7
+    forward, backward = (FORMULAS[getattr(torch.ops.aten, name + end)] for end in ("", "_backward"))
+    assert forward(q, k, v, out_val=out) == 2 * pairs * (8 + 6)
+    assert backward(out, q, k, v, out_val=(q, k, v)) == 2 * pairs * (3 * 8 + 2 * 6)
 
 
 def test_attention_with_a_mask_or_dropout():

@@ -244,5 +244,5 @@ class TestMake:
     def test_lists_its_commands(self):
         command = ["make", "-C", str(REPOSITORY)]
         listed = subprocess.run(command, capture_output=True, text=True).stdout
-        for name in ("lab", "test", "execute", "format", "reset", "student", "slides"):
+        for name in ("lab", "test", "execute", "format", "reset", "student", "slides", "torch"):
             assert f"make {name} " in listed

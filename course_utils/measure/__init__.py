@@ -1,7 +1,8 @@
 """The instruments: what this machine really does. They observe; they never draw or judge."""
 
+from course_utils.measure.as_matmul import UncountedOperation
 from course_utils.measure.clock import Time, time
-from course_utils.measure.counter import Flops, UncountedOperation, flops
+from course_utils.measure.counter import Flops, flops
 from course_utils.measure.footprint import Memory, fake, memory
 from course_utils.measure.operands import Dtypes, dtypes
 from course_utils.measure.peaks import Peak, best_matmul, peak

@@ -7,8 +7,10 @@ from string import ascii_letters
 
 import torch
 
+from course_utils.measure import private
 
-def as_products(equation: str, operands: Sequence[torch.Tensor]) -> torch.Tensor | None:
+
+def as_matmuls(equation: str, operands: Sequence[torch.Tensor]) -> torch.Tensor | None:
     """The einsum as (batch, rows, inner) @ (batch, inner, columns) for each pair of operands.
 
     Three operands and more are contracted in pairs, in the order that torch takes: from left to
@@ -33,7 +35,7 @@ def outer(columns: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
     if not (dtype.is_floating_point or dtype.is_complex):
         columns.to("meta", dtype) @ rows.to("meta", dtype)
         return columns * rows
-    with torch._C._DisableAutocast():
+    with private.without_autocast():
         return columns.to(dtype) @ rows.to(dtype)
 
 

@@ -14,6 +14,7 @@ import torch
 
 from course_utils import units
 from course_utils.arguments import count, function
+from course_utils.measure import private
 from course_utils.measure.guard import alone
 from course_utils.measure.storages import CATEGORIES, Event, StorageTracker
 from course_utils.table import Result, Table, table
@@ -134,8 +135,6 @@ def fake() -> AbstractContextManager:
 
     `measure.memory` counts their bytes as if they were real, so that a model too large for this
     machine can be accounted for. Unlike meta tensors they keep their device, and run the operations
-    that it would run. Needs torch._subclasses.fake_tensor.FakeTensorMode, a private module.
+    that it would run.
     """
-    from torch._subclasses.fake_tensor import FakeTensorMode
-
-    return FakeTensorMode()
+    return private.fake_tensors()

@@ -7,26 +7,25 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from course_utils.arguments import function, one_of
-from course_utils.measure.counter import _in_backward
+from course_utils.measure import private
+from course_utils.measure.dispatch import Dispatch, tensors
 from course_utils.measure.guard import alone
-from course_utils.measure.watch import QUERIES, is_wrapper, tensors
 from course_utils.table import Result, Table, table
 
 CAST = "cast"
 PHASES = ("forward", "backward")
-_aten = torch.ops.aten
-_COPIES = {_aten._to_copy, _aten.copy_}  # casts where the format changes
+aten = torch.ops.aten
+_COPIES = {aten._to_copy, aten.copy_}  # casts where the format changes
 # They move numbers or make new ones; views, which do neither, say so themselves.
 _MOVES = {
-    _aten.clone, _aten.cat, _aten.stack, _aten._unsafe_view, _aten.fill_, _aten.zero_,
-    _aten.empty_like, _aten.zeros_like, _aten.ones_like, _aten.full_like, _aten.new_empty,
-    _aten.new_empty_strided, _aten.new_zeros, _aten.new_ones, _aten.new_full,
-    _aten.select_backward, _aten.slice_backward, _aten.bernoulli_, _aten.normal_, _aten.uniform_,
-    _aten._to_sparse, _aten._to_sparse_csr, _aten._to_sparse_csc, _aten._to_dense, _aten._coalesce,
-    _aten._sparse_coo_tensor_with_dims_and_tensors, _aten.to_mkldnn,
+    aten.clone, aten.cat, aten.stack, aten._unsafe_view, aten.fill_, aten.zero_,
+    aten.empty_like, aten.zeros_like, aten.ones_like, aten.full_like, aten.new_empty,
+    aten.new_empty_strided, aten.new_zeros, aten.new_ones, aten.new_full,
+    aten.select_backward, aten.slice_backward, aten.bernoulli_, aten.normal_, aten.uniform_,
+    aten._to_sparse, aten._to_sparse_csr, aten._to_sparse_csc, aten._to_dense, aten._coalesce,
+    aten._sparse_coo_tensor_with_dims_and_tensors, aten.to_mkldnn,
 }  # fmt: skip
 # How the table calls what torch calls differently forward, backward, in place or by device.
 _TIDY = (
@@ -85,30 +84,22 @@ def dtypes(fn: Callable[[], object]) -> Dtypes:
     return Dtypes(tuple(found))
 
 
-class _Watcher(TorchDispatchMode):
+class _Watcher(Dispatch):
     """Counts operations by name, phase and the formats of what they read."""
 
     def __init__(self) -> None:
         super().__init__()
         self.seen: Counter[tuple[str, str, tuple[str, ...]]] = Counter()
 
-    def __torch_dispatch__(
-        self, func: Callable, types: tuple = (), args: tuple = (), kwargs: dict | None = None
-    ) -> object:
-        kwargs = kwargs or {}
-        if any(map(is_wrapper, types)):
-            return NotImplemented  # it calls operations on what it wraps: watch those
-        if func not in QUERIES:
-            with self:  # an operation made of others: list those
-                parts = func.decompose(*args, **kwargs)
-            if parts is not NotImplemented:
-                return parts
-        out = func(*args, **kwargs)
-        self._note(func, tensors((args, kwargs)), tensors(out))
+    def operation(self, func: Callable, args: tuple, kwargs: dict[str, object]) -> object:
+        out = self.in_parts(func, args, kwargs)
+        if out is NotImplemented:
+            out = func(*args, **kwargs)
+            self._note(func, tensors((args, kwargs)), tensors(out))
         return out
 
     def _note(self, func: Callable, reads: list[Tensor], made: list[Tensor]) -> None:
-        phase, packet = PHASES[_in_backward()], func.overloadpacket
+        phase, packet = PHASES[private.in_backward()], func.overloadpacket
         if packet in _COPIES:
             change = tuple(_name(tensor) for tensor in reads[-1:] + made[:1])
             if len(set(change)) == 2:

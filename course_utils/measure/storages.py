@@ -15,8 +15,8 @@ from torch.optim.optimizer import (
     register_optimizer_step_pre_hook,
 )
 
-from course_utils.measure.counter import _in_backward
-from course_utils.measure.watch import Saved, Watch, parts, resizes, stored
+from course_utils.measure import private
+from course_utils.measure.watch import Saved, Watch, parts, stored
 
 CATEGORIES = ("parameters", "gradients", "optimizer", "activations", "inputs", "temporaries")
 
@@ -78,7 +78,7 @@ class StorageTracker:
             self._stack.callback(register_optimizer_step_post_hook(self._after_optimizer).remove)
             self._follow(*self._parameters.values())
             self._stack.enter_context(saved_tensors_hooks(self._save, Saved.unpack))
-            self._stack.enter_context(resizes(self._entry))
+            self._stack.enter_context(private.resizes(self._entry))
             self._stack.enter_context(Watch(self.read, self.made))
             yield
 
@@ -137,7 +137,7 @@ class StorageTracker:
     def made(self, tensor: torch.Tensor) -> None:
         """An operation returned `tensor`; changes until the next one count in this one's phase."""
         apart = "optimizer" if self._optimizing else "forward"
-        self._phase = "backward" if _in_backward() else apart
+        self._phase = "backward" if private.in_backward() else apart
         if self._find(tensor) is None:
             self._adopt(tensor, "temporaries")
             self.device = tensor.device.type if self.device != "cuda" else "cuda"

@@ -33,7 +33,7 @@ LARGE_BATCHES = f"Batches, file of {LARGE * 2 / 2**30:.0f} GiB"
 LISTS = "torch.tensor of a list of slices"
 GATHER = "index of a tensor in memory"
 READER = """
-import sys
+import os, sys
 from time import perf_counter
 import numpy as np, psutil
 from course_utils.train import Batches, data, open_tokens
@@ -48,7 +48,8 @@ end = perf_counter() + seconds
 while perf_counter() < end:
     next(batches)
     done += 1
-print(done)
+print(done, flush=True)
+os._exit(0)  # a build of torch with CUDA loads its libraries when Python ends: not by reading
 """
 
 Way = Callable[[], tuple[Tensor, Tensor]]
