@@ -12,17 +12,17 @@ PERHAPS = {  # why a time may lie far above each bound
     "memory than the copy that gave the bandwidth.",
     "the start": "Perhaps it starts several operations.",
 }
-IMITATED = 4.0  # fp32's peak over a narrower format's: above this no units for it can be at work
+IMITATED = 4.0  # fp32's peak over a narrower format's: above this, no units of its own are at work
 
 
 def bound(seconds: object, *, flops: float, nbytes: float, limits: object) -> str:
-    """The bound that explains `seconds`: arithmetic, memory, starting, or none of them.
+    """The sentence for the bound that explains `seconds`: arithmetic, memory, overhead, or none.
 
     `seconds` is a number or a result of `measure.time`; `flops` and `nbytes` are the operation's
-    counts of FLOPs and of bytes moved; `limits` comes from `measure.limits`. A time
-    below every bound is explained too: caches, a peak taken too low, or TF32 where fp32 was
-    promised; and so is arithmetic in a format that the machine imitates. What is not to be trusted
-    explains nothing, and the sentence says why.
+    counts of FLOPs and of bytes moved; `limits` comes from `measure.limits`. A time below every
+    bound is explained too, by caches, a peak taken too low, or TF32 in place of fp32; and so is
+    arithmetic in a format that the machine emulates. If `seconds` or `limits` are in doubt, nothing
+    is explained, and the sentence says why.
     """
     if doubt := first_doubt(seconds, limits):
         return f"It cannot be explained: {doubt}."
@@ -37,7 +37,7 @@ def bound(seconds: object, *, flops: float, nbytes: float, limits: object) -> st
 
 
 def _tf32(rate: float, limits: object) -> str:
-    """A sentence to put first if products at `rate` FLOP/s can only have run as TF32."""
+    """A sentence to put first if matmuls at `rate` FLOP/s can only have run as TF32."""
     if not limits.tf32 or BELOW * rate < limits.fp32.value:
         return ""
     promise = units.rate(limits.fp32.value, significant=3)
@@ -57,7 +57,10 @@ def _imitation(limits: object) -> str:
 
 
 def _why(seconds: float, bounds: dict[str, float], imitation: str) -> str:
-    """The bound or the sum of bounds that is near; `imitation` is why arithmetic is slow."""
+    """The sentence for the bound, or the sum of bounds, near `seconds`; else how far off it is.
+
+    `imitation` takes the place of the arithmetic bound's sentence, if it is not empty.
+    """
     tightest = max(bounds, key=bounds.get)
     if tightest == "arithmetic" and imitation:
         return imitation

@@ -1,4 +1,4 @@
-"""The mistakes that a wrong number betrays: one engine for guesses and for exercise checks.
+"""The mistakes that a wrong number reveals: one list for guesses and for exercise checks.
 
 A slip is named only when the number is what the slip would have given. Its sentence says what was
 done, never the right number.
@@ -7,8 +7,8 @@ done, never the right number.
 from collections.abc import Iterator, Sequence
 from math import isclose
 
-ROUNDED = 2e-4  # a mistake is recognised in four digits
-CLOSE = 0.005  # a factor is recognised to half a per cent, as in a guess of three digits
+ROUNDED = 2e-4  # how closely a mistake must be met: in four digits
+CLOSE = 0.005  # how closely a factor must be met: half a per cent, a guess of three digits
 POWERS = ("10³", "10⁶", "10⁹", "10¹²", "10¹⁵")
 
 
@@ -21,7 +21,7 @@ def named(answer: float, own: Sequence[tuple[float, str]], *, within: float = RO
 
 
 def generic(answer: float, right: float, unit: str = "", *, rough: bool = False) -> str:
-    """What a mere factor between `answer` and `right` betrays, in one sentence, or ''.
+    """The mistake that the ratio of `answer` to `right` reveals, in one sentence, or ''.
 
     Known are wrong prefixes, binary ones, bits for bytes, halves and doubles, per cent, and a ratio
     upside down. With `rough`, where `right` is itself a rough number, prefixes alone.

@@ -21,8 +21,8 @@ def timings(
 ) -> None:
     """Run `sweep` and draw it while it runs: one figure that grows, and a progress bar.
 
-    `value` turns a size and its timing into what the y axis shows, as `2 * n**3 / took` does for a
-    rate; `log` is that of `draw.curves`. What is made from an unsure timing is drawn hollow. The
+    `value` computes what the y axis shows from a size and its timing, as `2 * n**3 / took` does for
+    a rate; `log` is that of `draw.curves`. What is made from an unsure timing is drawn hollow. The
     figure's text form does not change while it grows.
     """
     from tqdm.notebook import tqdm

@@ -28,10 +28,10 @@ MAX_SAMPLES = 10_000
 QUEUED = 20  # calls on CUDA between two waits: while the queue is full, launching costs no gap
 STABLE = 1.5  # median over minimum above this: calls of the same work differ too much
 SHARE = 0.8  # processor time over wall time below this: something else had the core
-# Interruptions a second and thread. Seen on 2 cores: 7 to 27 alone, 64 to 122 beside one busy
-# process, for products of n = 32 to 1024 with 2 threads.
+# Interruptions per second and thread. Seen on 2 cores: 7 to 27 alone, 64 to 122 beside one busy
+# process, for matmuls of n = 32 to 1024 with 2 threads.
 INTERRUPTED = 45
-FEW = 5  # interruptions of a short measurement that prove nothing
+FEW = 5  # interruptions that prove nothing, however short the measurement
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Load:
 class Time(Measured):
     """Seconds of single calls in the order they ran; the warm-up call is not among them.
 
-    Only when that call alone took the whole budget it is the one sample, and `warm` is False.
+    If the warm-up call alone took the whole budget, it is the one sample, and `warm` is False.
     """
 
     samples: tuple[float, ...]
@@ -97,11 +97,11 @@ def time(
 
     `device` names where `fn` computes ('cpu', 'cuda', 'mps'); by default the accelerator if the
     machine has one. On CUDA its work must be in the current stream, where events time it.
-    `threads` limits PyTorch's processor threads during the calls, to at most one a logical
+    `threads` limits PyTorch's processor threads during the calls, to at most one per logical
     processor; one thread is hardly disturbed by a busy core beside it. The warm-up counts against
-    the wall-clock budget, so that the cost is at most the budget and one call (on CUDA: and what
-    calls took longer than those before them). An error that `fn` raises reaches the caller
-    unchanged.
+    the wall-clock budget, so that the whole takes at most the budget and one call (on CUDA, whose
+    calls are queued in blocks, longer if they become slower). An error that `fn` raises reaches the
+    caller unchanged.
     """
     function("fn", fn, "time(lambda: x @ w)")
     positive("budget", budget)
@@ -121,7 +121,7 @@ def time(
 
 
 def known_threads(threads: int | None) -> int | None:
-    """`threads` if the machine has as many processors: far more of them end the whole process."""
+    """`threads` if the machine has that many processors; far more can end the whole process."""
     if threads is None:
         return None
     return number("threads", threads, at_least=1, at_most=os.cpu_count(), whole=True)
@@ -129,7 +129,7 @@ def known_threads(threads: int | None) -> int | None:
 
 @contextmanager
 def _limited(threads: int | None) -> Iterator[int]:
-    """PyTorch's threads set to `threads` for a while, as they are if None; yields how many."""
+    """Set PyTorch's threads to `threads` in this block, or leave them if None; yields how many."""
     before = torch.get_num_threads()
     if threads is not None:
         torch.set_num_threads(threads)
@@ -184,7 +184,7 @@ def _sample(
 
 
 def _interruptions() -> int | None:
-    """How often another program took this process's core so far; None where nobody counts."""
+    """How often other programs took this process's core so far; None if the system does not say."""
     if sys.platform == "win32":
         return None
     import resource

@@ -1,4 +1,4 @@
-"""Einsums rewritten as batched matmuls, so that the outer products in them are counted too."""
+"""Einsums as matmuls, so that outer products in them are counted too."""
 
 from collections.abc import Sequence
 from itertools import chain, islice
@@ -79,7 +79,7 @@ def _sizes(names: list[str], operands: Sequence[torch.Tensor]) -> set[tuple[str,
 
 
 def _product(left: str, right: str, out: str, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """The einsum of two operands: a batched matmul, unless it is an elementwise product."""
+    """Two operands' einsum, as a matmul unless it is elementwise."""
     shared = _kept(left, right)
     batch, inner = [i for i in shared if i in out], [i for i in shared if i not in out]
     rows = [i for i in _kept(left, out) if i not in right]

@@ -1,4 +1,4 @@
-"""The rate a machine can be held to: the datasheet's promise, or its own best matrix product."""
+"""The rate a machine can be held to: the peak of its datasheet, or its own fastest matmul."""
 
 from dataclasses import dataclass, replace
 from time import perf_counter
@@ -21,8 +21,8 @@ CLOSE = 0.9  # an undisturbed rate of at least this share of the highest one con
 class Peak(Measured):
     """FLOP/s to compare with; `kind` is 'promised' or 'measured', `size` the best n if measured.
 
-    `accumulate` is the format in which products are added up: fp32 in every promise of the table,
-    and PyTorch's default where the rate was measured.
+    `accumulate` is the format in which a matmul's sums are kept: fp32 in every datasheet figure of
+    the table, and PyTorch's default where the rate was measured.
     """
 
     value: float
@@ -45,11 +45,11 @@ def peak(
     *,
     budget: float = 2.0,
 ) -> Peak:
-    """The peak rate of matrix products in float32, bfloat16 or float16 on this machine.
+    """The peak rate of matmuls in float32, bfloat16 or float16 on this machine.
 
-    Where the device's whole name is in the datasheet table, the promise (dense, fp32 accumulation;
-    TF32's figure when fp32 products are set to run as TF32). Elsewhere the best product that was
-    ever measured in this kernel: see `best_matmul`.
+    Where the device's whole name is in the datasheet table, it is the peak given there (dense, fp32
+    accumulation; TF32's figure when fp32 matmuls are set to run as TF32). Elsewhere it is the
+    fastest matmul that was measured in this notebook's kernel: see `best_matmul`.
     """
     where, promised = hardware.device_type(device), hardware.promised(dtype)
     positive("budget", budget)
@@ -65,10 +65,10 @@ def best_matmul(
     *,
     budget: float = 2.0,
 ) -> Peak:
-    """The fastest square product of random numbers found so far, after `budget` more seconds.
+    """The fastest square matmul of random numbers found so far, after `budget` more seconds.
 
     Sizes grow from 64 as far as the budget allows. What this kernel found earlier counts too: a
-    rate that was reached once can be reached. It is a floor, since a better size may exist. One
+    rate that was reached once can be reached. It is a floor, since a better size may exist. A rate
     from a disturbed timing is trusted as soon as an undisturbed one confirms it: see `_highest`.
     """
     where, name = hardware.device_type(device), hardware.dtype_name(dtype)
@@ -89,9 +89,10 @@ def best_matmul(
 def _highest(found: list[Peak]) -> Peak:
     """The highest rate; trusted if a trusted one is of the same size or almost as high.
 
-    A disturbance makes calls slower, never faster. So a disturbed rate stays when a lower trusted
-    one comes, or products would exceed the peak; it may only be too low, and what the same size
-    reaches undisturbed, or another size almost, shows that it is not.
+    A disturbance makes calls slower, never faster, so a disturbed rate can only be too low. It
+    therefore stands against lower trusted ones (a matmul that reached it would exceed the peak
+    otherwise), and it is confirmed by a trusted rate of the same size, or of another that comes
+    close to it.
     """
     best = max(found, key=lambda peak: peak.value)
     near = (p for p in found if p.size == best.size or p.value >= CLOSE * best.value)

@@ -1,4 +1,4 @@
-"""What bounds an operation on this machine: peak, bandwidth, the cost of starting it."""
+"""What bounds an operation on this machine: peak, bandwidth, the overhead of starting it."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ COPIED = 2**24  # numbers of 4 bytes: 64 MiB, more than most caches hold
 
 @dataclass(frozen=True, repr=False)
 class Bandwidth(Measured):
-    """Bytes a second between memory and processor; `kind` is 'promised' or 'measured'."""
+    """Bytes per second between memory and processor; `kind` is 'promised' or 'measured'."""
 
     value: float
     kind: str
@@ -31,7 +31,7 @@ class Bandwidth(Measured):
 
 @dataclass(frozen=True, repr=False)
 class Ridge(Measured):
-    """FLOPs a byte from which on arithmetic is the limit and not memory: peak / bandwidth."""
+    """The FLOPs per byte from which on arithmetic, not memory, is the limit: peak / bandwidth."""
 
     value: float
     doubt: str = ""
@@ -44,10 +44,10 @@ class Ridge(Measured):
 
 @dataclass(frozen=True, repr=False)
 class Limits(Result):
-    """The three bounds for one number format. `overhead` is in seconds an operation.
+    """The three bounds for one number format. `overhead` is in seconds per operation.
 
-    `fp32` is the same device's peak in plain fp32, kept where it explains something: measured
-    beside a narrower format that was measured, promised beside fp32 that may run as TF32.
+    `fp32` is the same device's peak in plain fp32, where it helps to explain a time: the measured
+    one beside a narrower format's, the datasheet's beside fp32 that may run as TF32.
     """
 
     peak: Peak
@@ -68,7 +68,7 @@ class Limits(Result):
 
     @property
     def tf32(self) -> bool:
-        """Whether fp32 products are set to run as TF32 now, on a device that has it."""
+        """Whether fp32 matmuls are set to run as TF32 now, on a device that has it."""
         fp32_on_cuda = self.fp32 is not None and self.fp32.kind == "promised"
         return fp32_on_cuda and hardware.runs_as_tf32()
 
@@ -98,7 +98,7 @@ def limits(
 
 
 def _plain_fp32(roof: Peak, device: str, budget: float) -> Peak | None:
-    """The peak in fp32 itself that tells what `roof` is made of; None where it tells nothing."""
+    """The peak in plain fp32 where it helps to explain `roof`, else None: see `Limits`."""
     found = hardware.machine().promise
     if roof.dtype != "fp32" and roof.kind == "measured":
         return best_matmul(device, budget=budget)
@@ -108,7 +108,7 @@ def _plain_fp32(roof: Peak, device: str, budget: float) -> Peak | None:
 
 
 def bandwidth(device: str | torch.device | None = None, *, budget: float = 0.5) -> Bandwidth:
-    """Memory bandwidth: the datasheet's promise, or measured by copying 64 MiB within memory.
+    """Memory bandwidth: the datasheet's, or measured by copying 64 MiB within memory.
 
     A copy reads and writes each byte, so its rate is 2 × bytes / seconds.
     See `measured_bandwidth`.

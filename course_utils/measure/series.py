@@ -10,7 +10,7 @@ from course_utils.arguments import count, function, one_of, positive, shape, sho
 from course_utils.measure.clock import Time, known_threads, time
 from course_utils.table import Table, first_doubt, table
 
-SAFETY = 1.5  # the next size is expected to cost this much more than growth alone predicts
+SAFETY = 1.5  # the next size is expected to take this many times what growth alone predicts
 
 
 class Sweep:
@@ -61,12 +61,12 @@ class Sweep:
     def _measure(
         self, prepare: Callable[[int], Callable[[], object]], size: int, share: float
     ) -> tuple[Time, float, float]:
-        """The timing, the seconds that such a point costs at least, the seconds spent on it.
+        """The timing, the seconds that such a point takes at least, the seconds spent on it.
 
-        Half of the point's fair share is for the calls, the warm-up included; the rest covers
-        preparing, and what is left over goes to the larger sizes. `time` makes one call, whatever
-        it takes, so a point costs at least that; or preparing, if longer. Their sum would foresee
-        too much: inputs grow more slowly than the work.
+        Half of the point's fair share of the budget is for the calls, the warm-up included; the
+        other half covers preparing, and what remains goes to the larger sizes. `time` makes at
+        least one call, so a point takes at least as long as that call, or as preparing if that is
+        longer. Their sum would predict too much, since inputs grow more slowly than the work.
         """
         start = perf_counter()
         fn = prepare(size)
@@ -107,7 +107,7 @@ class Sweep:
         unit: str = "s",
         only: Sequence[str] = (),
     ) -> Table:
-        """One row a size, one live column a series (or those in `only`).
+        """One row per size, one live column per series (or per name in `only`).
 
         `value` turns a size and its timing into the quantity, in `unit`, that is listed. What the
         budget did not reach, and what is unsure, says so.
@@ -146,7 +146,7 @@ def sweep(
 
     `series` maps a name to a function that takes a size, makes the inputs and returns the
     function to time, so that making inputs is not timed. `work` says how the cost grows with the
-    size (n³ for square products; in proportion by default): with it the sweep foresees what the
+    size (n³ for square matmuls; in proportion by default): with it the sweep foresees what the
     next size takes, and leaves it out if that breaks the budget. `device` and `threads` are
     those of `time`. Nothing runs until the result is iterated.
     """

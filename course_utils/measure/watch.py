@@ -41,7 +41,11 @@ class Watch(Dispatch):
 
 
 class Saved:
-    """What autograd keeps in place of a saved tensor; calls `release` when autograd drops it."""
+    """What autograd keeps in place of a saved tensor; calls `release` when autograd drops it.
+
+    A tensor that the node which made it saves is kept detached: it refers to that node as its
+    grad_fn, and if the node also referred to it, the cycle would keep both alive for ever.
+    """
 
     def __init__(self, tensor: torch.Tensor, release: Callable[[], None]) -> None:
         # A node that kept its own result, which keeps the node, would never be freed.
@@ -49,7 +53,7 @@ class Saved:
         self.version, self.release = private.version(tensor), release
 
     def unpack(self) -> torch.Tensor:
-        """The tensor, or torch's error if it was changed in place, which hooks turn off in torch.
+        """The tensor, or torch's error if it was changed in place: torch leaves that to the hook.
 
         The message is torch's, without the operation that made the tensor: no hook is told that.
         """
