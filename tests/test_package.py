@@ -97,9 +97,16 @@ def test_there_are_no_circles():
     list(TopologicalSorter(USES).static_order())
     graph = {}
     for name, path in MODULES.items():
-        if path.name != "__init__.py":  # a package imports its modules, which name it to be found
-            graph[name] = ours(path) - {name}
+        graph[name] = ours(path) - {name}
     list(TopologicalSorter(graph).static_order())
+
+
+def test_no_import_is_hidden():
+    """Where `import course_utils` or import_module stands, the arrows could not be read."""
+    for path in FILES:
+        if path != ROOT / "__init__.py":
+            assert not imports(path) & {"course_utils", "importlib"}, path
+            assert "__import__" not in path.read_text(), path
 
 
 @pytest.mark.parametrize(
