@@ -99,7 +99,7 @@ def test_the_worked_example():
     pattern = formats.encode("19303.0890", "float32")
     assert formats.fields(pattern, "float32") == ("0", "10001101", "00101101100111000101110")
     assert formats.decode(pattern, "float32") == 19303.08984375
-    assert int("10001101", 2) - 127 == 14
+    assert 0b10001101 - formats.FORMATS["float32"].bias == 14
 
 
 @pytest.mark.parametrize(
@@ -129,9 +129,6 @@ def test_overflow():
     assert formats.decode(formats.encode(1e5, "float16"), "float16") == math.inf
     assert math.isnan(formats.decode(formats.encode(465, "float8_e4m3fn"), "float8_e4m3fn"))
     assert formats.decode(formats.encode(464, "float8_e4m3fn"), "float8_e4m3fn") == 448  # rounds
-    saturated = formats.encode(-1e9, "float8_e4m3fn", saturate=True)
-    assert formats.decode(saturated, "float8_e4m3fn") == -448
-    assert formats.decode(formats.encode(1e5, "float16", saturate=True), "float16") == 65504
 
 
 @pytest.mark.parametrize(
@@ -180,9 +177,6 @@ def test_what_is_no_number_is_refused(bad):
         (lambda: formats.decode(256, "float8_e5m2"), "pattern must fit into 8 bits"),
         (lambda: formats.decode(-1, "float8_e5m2"), "pattern must be"),
         (lambda: formats.decode(1.5, "float16"), "pattern must be a whole number"),
-        (lambda: formats.from_bits("0101", "float16"), "must be 16 digits"),
-        (lambda: formats.from_bits("01012345", "float8_e5m2"), "must be 8 digits"),
-        (lambda: formats.from_bits(101, "float16"), "bits must be a text"),
     ],
 )
 def test_bad_input_is_named(call, message):
@@ -193,4 +187,4 @@ def test_bad_input_is_named(call, message):
 @given(st.sampled_from(sorted(formats.FORMATS)), st.data())
 def test_bits_spell_the_pattern(name, data):
     pattern = data.draw(st.integers(0, 2 ** formats.FORMATS[name].bits - 1))
-    assert formats.from_bits(" ".join(formats.fields(pattern, name)), name) == pattern
+    assert int("".join(formats.fields(pattern, name)), 2) == pattern

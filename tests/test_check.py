@@ -1,7 +1,5 @@
 """Every exercise: the right answer, likely wrong ones, and nonsense; the machinery around them."""
 
-import math
-
 import pytest
 import torch
 from einops import rearrange
@@ -62,7 +60,7 @@ def fp16(bits):
 
 
 MEMORY = hardware.machine().memory
-EXACT = check.ex02.LAST_EXACT
+EXACT = {"float16": 2**11, "bfloat16": 2**8, "float32": 2**24, "float64": 2**53}
 EINSUMS = {"bsd,dk->bsk": 2_097_152, "bqd,bkd->bqk": 8_388_608, "bd,d->b": 512}
 VIEWS = {name: kind for name, kind in check.ex01.KINDS.items()}
 
@@ -392,6 +390,5 @@ def test_the_verdict_is_escaped_in_html():
 
 
 def test_a_judge_that_loops_over_nan_stays_calm():
-    assert math.isnan(float("nan"))
     assert check.ex01_1((float("nan"), 1, 2)).state == "wrong"
     assert check.ex01_1((float("inf"), 1, 2)).state == "wrong"

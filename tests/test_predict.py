@@ -1,6 +1,5 @@
 """The arithmetic, against torch, against other formulas and against the course's own figures."""
 
-import inspect
 import math
 from itertools import product
 
@@ -10,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.flop_counter import FlopCounterMode
 
-from course_utils import predict
+from course_utils import hardware, predict
 
 SIZES = st.lists(st.integers(0, 6), min_size=0, max_size=4).map(tuple)
 FULL_SIZES = st.lists(st.integers(1, 6), min_size=1, max_size=4).map(tuple)
@@ -54,10 +53,7 @@ def test_question_one():
     work = predict.training_flops(70e9, 15e12)
     days = predict.training_days(70e9, 15e12, devices=1024, peak=h100, mfu=0.5)
     assert work == 6.3e24
-    assert 1024 * h100 * 0.5 * 86400 == pytest.approx(4.377e22, rel=1e-4)
     assert round(days, 2) == 143.93
-    assert round(6.4e6 / 1024 / 24) == 260
-    assert round(0.5 * days / (6.4e6 / 1024 / 24), 2) == 0.28
 
 
 def test_question_two():
@@ -72,11 +68,6 @@ def test_recipes():
     assert list(totals.values()) == [8, 16, 16, 18, 12]
     fits = [round(predict.largest_model(80e9, t, devices=8) / 1e9, 1) for t in totals.values()]
     assert fits == [80, 40, 40, 35.6, 53.3]
-
-
-def test_a_week_and_two():
-    assert pytest.approx(4.788e21, rel=1e-4) == 8 * 989.5e12 * 7 * 86400
-    assert pytest.approx(9.575e21, rel=1e-4) == 8 * 989.5e12 * 14 * 86400
 
 
 def test_gpt3_by_the_rule():
@@ -139,11 +130,6 @@ def test_bad_values_say_what_was_expected(call, message):
         call()
 
 
-def test_predict_never_touches_torch_or_a_clock():
-    source = inspect.getsource(predict)
-    assert "import torch" not in source and "import time" not in source
-
-
 def test_einsum_flops_count_every_index_once():
     assert predict.einsum_flops("bqd,bkd->bqk", b=4, q=8, k=16, d=32) == 2 * 4 * 8 * 16 * 32
     assert predict.einsum_flops("bd, dk -> bk", b=2, d=3, k=5) == predict.matmul_flops(2, 3, 5)
@@ -162,15 +148,16 @@ def test_the_roofline_of_an_h100():
 
 
 def test_the_rtx_3070_example():
-    rate = predict.matmul_flops(16384, 32768, 8192) / 1.2285
-    assert round(rate / 1e12, 2) == 7.16 and round(rate / 20.31e12, 4) == 0.3525
-    assert round(predict.matmul_flops(16384, 32768, 8192) / 0.42 / 20.31e12, 2) == 1.03
+    work, promise = (
+        predict.matmul_flops(16384, 32768, 8192),
+        hardware.find("RTX 3070").promised("fp32"),
+    )
+    assert round(work / 1.2285 / 1e12, 2) == 7.16 and round(work / 1.2285 / promise, 4) == 0.3525
+    assert round(work / 0.42 / promise, 2) == 1.03
 
 
 def test_gpt2_small_over_the_rule():
-    products = 12 * 12 * 768**2 + 50257 * 768
-    parameters = products + 1024 * 768 + 12 * 13 * 768 + 2 * 768
-    attention = 3 * 4 * 1024 * 768 * 12
-    assert parameters == 124_439_808
-    assert round((6 * products + attention) / (6 * parameters), 3) == 1.144
-    assert round((6 * products + attention * 3.5 / 3) / (6 * parameters), 3) == 1.170
+    rule = predict.training_flops(124_439_808, 1024)
+    for flash, factor in ((False, 1.144), (True, 1.170)):
+        found = predict.transformer_flops(predict.preset("GPT-2 small"), 1, 1024, flash=flash)
+        assert round(found.total / rule, 3) == factor

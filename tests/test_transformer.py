@@ -1,5 +1,6 @@
 """Transformers: the arithmetic against the real modules, counted and weighed."""
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -151,7 +152,7 @@ def test_memory_of_a_step_by_category_and_its_peak(shape, form):
     assert found.largest["gradients"] == expected.gradients
     assert found.largest["optimizer"] == expected.optimizer
     assert found.largest["activations"] == expected.activations
-    assert found.peak == pytest.approx(expected.peak, rel=0.05)
+    assert found.peak == expected.peak
 
 
 @settings(max_examples=10, deadline=None)
@@ -162,24 +163,37 @@ def test_activations_of_any_shape(shape, batch):
     assert found.largest["activations"] == predict.activations(shape, batch, shape.context)
 
 
-def test_peaks_of_random_shapes_are_within_some_percent():
-    random = Random(3)
-    off = []
-    for _ in range(40):
-        groups, share, half = random.choice([1, 2, 3]), random.choice([1, 2]), random.choice([1, 8])
-        width, form = groups * share * 2 * half, random.choice(["fused", "for-loop", "foreach"])
-        shape = TransformerConfig(
-            random.choice(["gpt", "llama"]), random.choice([10, 256, 1000]), 64,
-            random.choice([1, 4]), width, groups * share, 3 * width + 1, groups,
-            random.choice([True, False]),
-        )  # fmt: skip
-        batch, tokens = random.choice([1, 8]), random.choice([1, 16, 64])
-        with measure.fake():
-            step = step_of(shape, batch, tokens, fused=form == "fused", foreach=form == "foreach")
-            found = measure.memory(step).peak
-        expected = predict.transformer_memory(shape, batch, tokens, form=form).peak
-        off.append(abs(found / expected - 1))
-    assert max(off) < 0.08 and sum(x < 0.005 for x in off) >= 32
+def of_common_proportions(random):
+    """A shape whose feed-forward layer is some three times as wide as the model."""
+    groups, share, half = random.choice([1, 2, 3]), random.choice([1, 2]), random.choice([1, 8])
+    width = groups * share * 2 * half
+    return TransformerConfig(
+        random.choice(["gpt", "llama"]), random.choice([10, 256, 1000]), 64,
+        random.choice([1, 4]), width, groups * share, 3 * width + 1, groups,
+        random.choice([True, False]),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_each_moment_of_a_step_is_met_and_nothing_holds_a_layer_more(seed):
+    random = Random(seed)
+    shape, form = of_common_proportions(random), random.choice(["fused", "for-loop", "foreach"])
+    batch, tokens = random.choice([1, 8]), random.choice([1, 16, 64])
+    with measure.fake():
+        step = step_of(shape, batch, tokens, fused=form == "fused", foreach=form == "foreach")
+        found = measure.memory(step)
+    expected = predict.transformer_memory(shape, batch, tokens, form=form)
+    held = {"backward": set(), "optimizer": set()}
+    for event in found.timeline:
+        held.setdefault(event.phase, set()).add(event.total)
+    assert max(held["optimizer"]) == expected.moments["optimizer"]
+    assert {expected.moments[f"backward, {at}"] for at in ("loss", "embedding")} <= held["backward"]
+    # In between, what flows through one layer may come on top: less than that layer keeps.
+    deeper = replace(shape, layers=shape.layers + 1)
+    layer = predict.activations(deeper, batch, tokens) - predict.activations(shape, batch, tokens)
+    assert found.peak <= expected.peak + layer
+    # For GPT's kind "last layer" counts statistics of a norm that are gone by then: 1 % at most.
+    assert found.peak > 0.99 * expected.peak
 
 
 def test_the_kv_cache_holds_every_key_and_value():

@@ -12,7 +12,7 @@ from course_utils import units
 @pytest.mark.parametrize(
     ("value", "text"),
     [(143.9282, "143.9"), (0.79961, "0.7996"), (1638, "1638"), (6.3e24, "6.3e24"), (0, "0"),
-     (999999, "1e6"), (99999, "1e5".replace("1e5", "100000")), (1e-5, "1e-5"), (-2.5, "-2.5")],
+     (999999, "1e6"), (99999, "100000"), (1e-5, "1e-5"), (-2.5, "-2.5")],
 )  # fmt: skip
 def test_digits(value, text):
     assert units.digits(value) == text

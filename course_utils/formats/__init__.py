@@ -8,7 +8,6 @@ from course_utils.formats.bits import (
     exact,
     fields,
     format_named,
-    from_bits,
     neighbours,
     spacing,
 )
@@ -25,7 +24,6 @@ __all__ = [
     "exact",
     "fields",
     "format_named",
-    "from_bits",
     "neighbours",
     "round_blocks",
     "round_fp8",

@@ -103,20 +103,20 @@ def format_named(name: str) -> Format:
     return FORMATS[one_of("name", name, FORMATS)]
 
 
-def encode(value: object, name: str, *, saturate: bool = False) -> int:
+def encode(value: object, name: str) -> int:
     """The bit pattern of `value`, rounded to nearest, ties to even.
 
     `value` is a number, a fraction, or a text such as '0.1' or '1e-400', which is rounded once from
-    its exact decimal value. Beyond the largest number the result is infinity, NaN in E4M3, or with
-    `saturate` the largest number. Raises TypeError or ValueError for what is not a number.
+    its exact decimal value. Beyond the largest number the result is infinity, or NaN in E4M3.
+    Raises TypeError or ValueError for what is not a number.
     """
     form, number = format_named(name), exact(value)
     if isinstance(number, float):  # NaN, an infinity, or a zero with its sign
-        return _special(number, form, saturate)
+        return _special(number, form)
     sign = int(number < 0)
     magnitude = _round(abs(number), form)
     if magnitude > form._last_finite:
-        return _special(-math.inf if sign else math.inf, form, saturate)
+        return _special(-math.inf if sign else math.inf, form)
     return (sign << (form.bits - 1)) | magnitude
 
 
@@ -157,17 +157,6 @@ def spacing(pattern: int, name: str) -> float:
     return float(Fraction(2) ** scale)
 
 
-def from_bits(bits: str, name: str) -> int:
-    """The pattern that a text of 0 and 1 spells; blanks and underscores may group it."""
-    form = format_named(name)
-    if not isinstance(bits, str):
-        raise TypeError(f"bits must be a text of 0 and 1, got {shown(bits)}")
-    digits = bits.replace(" ", "").replace("_", "")
-    if len(digits) != form.bits or set(digits) - {"0", "1"}:
-        raise ValueError(f"bits must be {form.bits} digits 0 or 1 for {name}, got {shown(bits)}")
-    return int(digits, 2)
-
-
 def exact(value: object) -> Fraction | float:
     """`value` as a fraction; as a float only where a fraction cannot hold it: NaN, ±∞, −0."""
     if isinstance(value, bool):
@@ -199,7 +188,7 @@ def _from_text(text: str) -> Fraction | float:
     return number or math.copysign(0.0, -1 if digits.startswith("-") else 1)
 
 
-def _special(value: float, form: Format, saturate: bool) -> int:
+def _special(value: float, form: Format) -> int:
     """The pattern of NaN, an infinity or a zero."""
     sign = int(math.copysign(1, value) < 0) << (form.bits - 1)
     if value == 0:
@@ -207,7 +196,7 @@ def _special(value: float, form: Format, saturate: bool) -> int:
     if math.isnan(value):
         quiet = form._last_finite + 1 + (1 << (form.mantissa_bits - 1) if form.infinite else 0)
         return sign | quiet
-    return sign | (form._last_finite if saturate else form._last_finite + 1)
+    return sign | (form._last_finite + 1)
 
 
 def _round(magnitude: Fraction, form: Format) -> int:

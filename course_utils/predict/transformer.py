@@ -100,9 +100,8 @@ def transformer_memory(
     """Bytes of a training step of `train.transformer` in fp32, from the second step on.
 
     The categories are exact, with the processor's flash attention. The moments are the two ends of
-    the backward pass and the optimizer's step. A moment in between may hold more when parameters
-    and activations take about as many bytes: up to 7 % in small random configurations. `optimizer`
-    is 'Adam' or 'AdamW'.
+    the backward pass and the optimizer's step; a moment in between may hold more, by less than what
+    a layer keeps. `optimizer` is 'Adam' or 'AdamW'.
     """
     sizes = _sizes(config)
     P = sum(sizes)
