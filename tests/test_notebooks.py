@@ -17,6 +17,10 @@ IGNORED = re.compile(r"nbval[-_](ignore|skip)|raises[-_]exception", re.IGNORECAS
 SLIDES = {"slide", "subslide", "fragment", "skip", "notes", "-"}
 WIDGET = "application/vnd.jupyter.widget-view+json"
 COLLAPSED = "jp-MarkdownHeadingCollapsed"
+# The lines of code on a slide, with a figure or a table under them; tests/browser/test_slides.py
+# sees them fit. So many words of prose take the room of a line.
+SLIDE_LINES = {"code": 26, "table": 21, "figure": 12}
+WORDS_FOR_A_LINE = 10
 
 every_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 
@@ -190,13 +194,69 @@ def test_solutions_overwrite_nothing_of_the_learner(path):
         assert not names(cell) & theirs, cell.source
 
 
+def slide_type(cell):
+    return cell.metadata.get("slideshow", {}).get("slide_type")
+
+
+def slides(path):
+    """The cells of each slide, without those that are skipped."""
+    found = []
+    for cell in cells(path):
+        if slide_type(cell) in ("slide", "subslide"):
+            found.append([])
+        if slide_type(cell) != "skip":
+            found[-1].append(cell)
+    return found
+
+
 @every_notebook
 def test_every_cell_says_what_it_is_on_a_slide(path):
     for cell in cells(path):
-        assert cell.metadata.get("slideshow", {}).get("slide_type") in SLIDES, cell.source
-    for cell in code(path):
-        skipped = cell.metadata.slideshow.slide_type == "skip"
-        assert skipped == ("solution" in tags(cell)), cell.source
+        assert slide_type(cell) in SLIDES, cell.source
+        skipped = slide_type(cell) == "skip"
+        if cell.cell_type == "code":
+            assert skipped == ("solution" in tags(cell)), cell.source
+        else:
+            tells = cell.source.endswith("Solution") or cell.source.startswith("<details>")
+            assert skipped == tells, cell.source
+
+
+@every_notebook
+def test_a_guess_is_asked_before_its_answer_is_shown(path):
+    """The answer waits for a key: it comes as a fragment, or fills the next slide."""
+    shown = [(slide, cell) for slide in slides(path) for cell in slide]
+    for slide, cell in shown:
+        if "guess" in tags(cell):
+            before = slide[: slide.index(cell)]
+            assert any(one.cell_type == "markdown" for one in before), cell.source
+            assert slide_type(cell) == "-", cell.source
+        if re.search(r"guess=guess_\d\d", cell.source):
+            fills = cell is slide[0] and slide_type(cell) == "subslide"
+            assert fills or slide_type(cell) == "fragment", cell.source
+        if slide_type(cell) == "fragment":
+            assert cell is not slide[0], cell.source
+
+
+@every_notebook
+def test_an_exercise_is_read_before_its_answer_is_typed(path):
+    for slide in slides(path):
+        for cell in slide:
+            if "exercise" in tags(cell):
+                statement = slide[slide.index(cell) - 1]
+                assert statement.source.startswith("### Exercise"), cell.source
+                assert slide_type(cell) == "fragment", cell.source
+
+
+@every_notebook
+def test_a_slide_has_room_for_what_it_shows(path):
+    for slide in slides(path):
+        outputs = [out.get("data", {}) for cell in slide for out in cell.get("outputs", [])]
+        figure = any("image/png" in data for data in outputs)
+        table = any("<table" in data.get("text/html", "") for data in outputs)
+        words = sum(len(cell.source.split()) for cell in slide if cell.cell_type == "markdown")
+        typed = sum(len(cell.source.splitlines()) for cell in slide if cell.cell_type == "code")
+        most = SLIDE_LINES["figure" if figure else "table" if table else "code"]
+        assert typed + words // WORDS_FOR_A_LINE <= most, slide[0].source
 
 
 @every_notebook

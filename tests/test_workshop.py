@@ -59,6 +59,12 @@ class TestWorkbook:
             tmp_path / "mine" / "05_third.ipynb"
         ]
 
+    def test_shows_slides_as_the_course_does_now(self, tmp_path, notebooks):
+        for style in ("h1 { color: red }", "h1 { color: blue }"):
+            (notebooks / "rise.css").write_text(style)
+            workbook.refresh(tmp_path / "mine", notebooks)
+            assert (tmp_path / "mine" / "rise.css").read_text() == style
+
 
 class TestReset:
     def test_keeps_the_old_one_each_time(self, tmp_path, notebooks):

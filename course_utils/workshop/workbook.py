@@ -7,9 +7,11 @@ from pathlib import Path
 
 from .files import NOTEBOOKS, WORKBOOK, WorkshopError, chapters, copy, find_chapter
 
+SLIDE_STYLE = "rise.css"  # beside the notebooks, where jupyterlab-rise looks for it
+
 
 def refresh(workbook: Path = WORKBOOK, notebooks: Path = NOTEBOOKS) -> list[Path]:
-    """Copy into `workbook` what it lacks; returns the new files.
+    """Copy into `workbook` what it lacks, and how slides look now; returns what it lacked.
 
     Raises:
         WorkshopError: there are no notebooks, or `workbook` cannot be written.
@@ -20,6 +22,8 @@ def refresh(workbook: Path = WORKBOOK, notebooks: Path = NOTEBOOKS) -> list[Path
         if not target.exists():
             copy(source, target)
             new.append(target)
+    for source in notebooks.glob(SLIDE_STYLE):
+        copy(source, workbook / source.name)
     return new
 
 

@@ -41,7 +41,9 @@ def run_all(page: Page) -> None:
 def save(page: Page) -> None:
     """Save the notebook from the menu, and wait until the server has written it."""
     page.get_by_role("menuitem", name="File", exact=True).click()
-    with page.expect_response(lambda response: response.request.method == "PUT"):
+    with page.expect_response(  # Lab also puts its workspace
+        lambda response: response.request.method == "PUT" and "/api/contents/" in response.url
+    ):
         page.get_by_role("menuitem", name=re.compile("^Save Notebook(?! As)")).click()
 
 

@@ -46,10 +46,17 @@ def _take(page: Page, lab: Lab, asked: argparse.Namespace) -> None:
         page.screenshot(path=asked.outdir / f"{asked.notebook.stem}-{kind}-{number:02}.png")
     if asked.slides:
         slides.open_slides(page, lab, name)
-        for number, words in enumerate(slides.walk(page)):
-            page.screenshot(path=asked.outdir / f"{asked.notebook.stem}-slide-{number:02}.png")
-            print(f"slide {number:02}: {words}", *slides.too_big(page), sep="  ")
+        for screen, key in zip(slides.SCREENS, ("Space", "Shift+Space"), strict=True):
+            page.set_viewport_size(screen)
+            _take_slides(page, asked.outdir / f"{asked.notebook.stem}-{screen['height']}", key)
     lab_page.shut_down_kernels(page, lab)
+
+
+def _take_slides(page: Page, start: Path, key: str) -> None:
+    for words in slides.walk(page, key):
+        number, fragments = page.evaluate(slides.STATE)
+        page.screenshot(path=f"{start}-slide-{number:02}-{fragments}.png")
+        print(f"slide {number:02}.{fragments}: {words}", *slides.unreadable(page), sep="  ")
 
 
 def _scrolled(page: Page) -> Iterator[int]:

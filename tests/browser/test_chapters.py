@@ -39,13 +39,17 @@ def test_explorers_answer_the_keyboard(ran):
     assert_none(explorers.failures(ran.page))
 
 
-def test_slides_fit_the_screen(ran):
+def test_every_slide_can_be_read_on_small_and_large_screens(ran):
     lab_page.save(ran.page)
     page = ran.page.context.new_page()
     slides.open_slides(page, ran.lab, ran.file.name)
-    walked = [(words, slides.too_big(page)) for words in slides.walk(page)]
-    assert_none([f"{words}: {', '.join(found)}" for words, found in walked if found])
-    assert len(walked) == slides.count(page)
+    steps = slides.count(page) + slides.count(page, slides.FRAGMENTS)
+    assert slides.count(page, slides.FRAGMENTS) > 0
+    for screen, key in zip(slides.SCREENS, ("Space", "Shift+Space"), strict=True):
+        page.set_viewport_size(screen)
+        walked = [(words, slides.unreadable(page)) for words in slides.walk(page, key)]
+        assert_none([f"{words}: {', '.join(found)}" for words, found in walked if found])
+        assert len(walked) == steps
 
 
 def assert_none(found: list[str]) -> None:
