@@ -5,7 +5,7 @@ import sys
 import time
 from pathlib import Path
 
-from . import lab, student, workbook
+from . import lab, workbook
 from .files import NOTEBOOKS, STUDENT, WORKBOOK, WorkshopError, chapters, find_chapter
 
 
@@ -49,7 +49,9 @@ def reset(given: argparse.Namespace) -> None:
 
 def write_student(given: argparse.Namespace) -> None:
     """Write copies without solutions and outputs."""
-    files = student.make_copies(given.student, given.notebooks)
+    from .student import make_copies
+
+    files = make_copies(given.student, given.notebooks)
     print(f"{len(files)} files in {given.student}")
 
 

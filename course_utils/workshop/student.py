@@ -1,10 +1,14 @@
 """Copies of the notebooks for handing out: no solutions, no outputs."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import nbformat
+from nbconvert.preprocessors import ClearOutputPreprocessor, TagRemovePreprocessor
 
 from .files import NOTEBOOKS, STUDENT, chapters, copy, write_notebook
+
+SOLUTION = "solution"  # the tag
 
 
 def make_copies(student: Path = STUDENT, notebooks: Path = NOTEBOOKS) -> list[Path]:
@@ -17,8 +21,7 @@ def make_copies(student: Path = STUDENT, notebooks: Path = NOTEBOOKS) -> list[Pa
     """
     written = []
     for source in chapters(notebooks):
-        notebook = without_outputs(without_solutions(nbformat.read(source, as_version=4)))
-        write_notebook(notebook, student / source.name)
+        write_notebook(_handed_out(nbformat.read(source, as_version=4)), student / source.name)
         written.append(student / source.name)
     for source in notebooks.glob("glossary.md"):
         copy(source, student / source.name)
@@ -26,23 +29,13 @@ def make_copies(student: Path = STUDENT, notebooks: Path = NOTEBOOKS) -> list[Pa
     return written
 
 
-def without_solutions(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
-    """`notebook` without the cells tagged `solution` and the heading "Solution" above each."""
-    kept: list[nbformat.NotebookNode] = []
-    for cell in notebook.cells:
-        if "solution" not in cell.metadata.get("tags", []):
-            kept.append(cell)
-        elif kept and _is_solution_heading(kept[-1]):
-            kept.pop()
-    notebook.cells = kept
-    return notebook
-
-
-def without_outputs(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
-    """`notebook` as if it had never been run."""
-    for cell in notebook.cells:
-        if cell.cell_type == "code":
-            cell.outputs, cell.execution_count = [], None
+def _handed_out(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
+    """`notebook` less its solutions, the heading "Solution" over each, and all outputs."""
+    for heading, cell in pairwise(notebook.cells):
+        if SOLUTION in cell.metadata.get("tags", []) and _is_solution_heading(heading):
+            heading.metadata.setdefault("tags", []).append(SOLUTION)
+    for step in (TagRemovePreprocessor(remove_cell_tags={SOLUTION}), ClearOutputPreprocessor()):
+        notebook, _ = step.preprocess(notebook, {})
     return notebook
 
 
