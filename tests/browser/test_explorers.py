@@ -10,7 +10,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 from playwright.sync_api import Browser, Locator, Page
 
-from course_utils import explore, floats
+from course_utils import explore, formats
 from course_utils.workshop.execute import KERNELSPEC
 from tests.browser import explorers, lab_page, server
 
@@ -60,7 +60,7 @@ def _set(place: Path, settings: dict[str, str]) -> None:
 def test_typing_and_clicking_at_once_leaves_field_and_picture_alike(page, request):
     explorer = page.locator(explorers.EXPLORER).nth(0)
     field = explorer.get_by_role("textbox", name="value")
-    names = [*floats.FORMATS] * TRIES
+    names = [*formats.FORMATS] * TRIES
     for number in range(TRIES):
         value, name = f"{number}.{number:03}", names[number]
         field.click()
