@@ -35,6 +35,7 @@ def legend(legend):
     """Name → colour, in order."""
     handles = legend.legend_handles
     names = [t.get_text() for t in legend.get_texts()]
+    assert len(set(names)) == len(names)
     look = [h.get_color() if hasattr(h, "get_color") else h.get_facecolor() for h in handles]
     return dict(zip(names, map(colour, look), strict=True))
 
@@ -97,6 +98,10 @@ class TestStorage:
         assert "shape (3, 2)    stride (1, 3)    offset 0" in words(ax)
         assert [w for w in words(ax) if len(w) == 1] == list("012345")  # positions, counted
 
+    def test_whole_floats_are_written_short(self):
+        (ax,) = draw.storage(torch.tensor([1.0, 2.5, 1e5])).figure.axes
+        assert [digit for digit, *_ in grid(ax).values()] == ["1", "2.5", "1e+05"] * 2
+
     def test_an_arrow_a_dimension_spans_its_stride(self):
         (ax,) = draw.storage(torch.arange(16).view(4, 4)[1:3, 1:3]).figure.axes
         arrows = [p for p in ax.patches if isinstance(p, FancyArrowPatch)]
@@ -144,7 +149,9 @@ class TestCosts:
         assert [colour(bar.get_facecolor()) for bar in ax.patches] == [BLUE, ORANGE]
         assert (title(ax), ax.get_xscale()) == ("bytes", "log")
         assert [t.get_text() for t in ax.get_yticklabels()] == ["a", "mine"]
-        (ax,) = draw.bars({"a": 1.0}, unit="B", title="bytes").figure.axes
+        noisy = {"mine": measure.Quantity(2.0, "noise")}
+        (ax,) = draw.bars({"a": 1.0}, unit="B", title="bytes", highlight=noisy).figure.axes
+        assert colour(ax.patches[1].get_edgecolor()) == ORANGE
         assert ax.get_xscale() == "linear"
 
     def test_a_part_has_one_colour_its_value_inside_and_the_total_at_the_end(self):
@@ -175,7 +182,7 @@ class TestCosts:
         assert ax.texts[-1].get_text() == " 10 days " and ax.texts[-1].get_position() == (10, 0)
 
     def test_a_plan_shows_bytes_against_the_device(self):
-        memory = {"just": {"parameters": 2e9}, "more": {"parameters": 1e9, "gradients": 1.1e9}}
+        memory = {"just": {"parameters": 2e9}, "more": {"parameters": 1e9, "optimizer": 1.1e9}}
         figure = draw.plan(10, memory, 2e9, title="a plan").figure
         ax = figure.axes[1]
         assert title(ax) == "Memory, without activations"
@@ -184,14 +191,15 @@ class TestCosts:
         heights = {t.get_text(): t.get_position()[1] for t in ax.texts}
         order = ["just", "2 GB: fits", "more", "2.1 GB: does not fit"]
         assert list(heights) == sorted(heights, key=heights.get) == order
+        assert ax.get_ylim()[0] > ax.get_ylim()[1]  # the first at the top
         bars = [(round(b.get_y() + 0.32), b.get_x(), b.get_width()) for b in ax.patches]
         assert bars == [(0, 0, 2), (1, 0, 2), (0, 0, 2), (1, 0, 1), (1, 1, pytest.approx(1.1))]
         tints = [colour(bar.get_facecolor()) for bar in ax.patches]
-        assert tints[2:] == [BLUE, BLUE, ORANGE] and tints[0] == tints[1] not in tints[2:]
+        assert tints[2:] == [BLUE, BLUE, GREEN] and tints[0] == tints[1] not in tints[2:]
         key = {t.get_text(): t.get_position()[0] for t in figure.texts}
-        assert list(key) == ["parameters", "gradients", "a plan"]
+        assert list(key) == ["parameters", "optimizer", "a plan"]
         boxes = [(colour(b.get_facecolor()), b.get_x()) for b in figure.artists]
-        assert [tint for tint, _ in boxes] == [BLUE, ORANGE]
+        assert [tint for tint, _ in boxes] == [BLUE, GREEN]
         for (_, left), part in zip(boxes, key, strict=False):
             assert left < key[part] < left + 0.05  # each name behind its colour
 
@@ -213,6 +221,8 @@ class TestFormats:
         key = {p.get_x(): colour(p.get_facecolor()) for p in ax.patches}
         for part, tint in (("sign", sign), ("exponent", exponent), ("mantissa", mantissa)):
             assert key[place[part].get_position()[0] - 1.5] == tint
+        stamps = {line.get_label(): len(line.get_marker().vertices) for line in ax.lines}
+        assert stamps["0"] > stamps["1"] > 0  # an outline with a hole, and one without
         assert [place[name].get_weight() for name in rows] == ["normal", "bold"]
         assert {"= 1.25", "= -1"} <= set(place) and title(ax) == "bits"
 
