@@ -142,7 +142,6 @@ def test_numbers_are_typed_exactly_and_the_slider_follows(page):
     explorer = page.locator(explorers.EXPLORER).nth(1)
     field, words = explorer.get_by_role("textbox", name="parameters N"), explorer.locator("p")
     handle = page.get_by_role("slider", name="parameters N", exact=True)
-    assert "143.9 days" in words.inner_text()
     for typed, shown in (("71.3G", "71.3 billion"), ("123,456,789,012", "123.5 billion")):
         field.fill(typed)
         field.press("Enter")
