@@ -2,6 +2,8 @@
 
 import os
 import re
+import subprocess
+import sys
 from functools import partial
 from pathlib import Path
 from time import perf_counter, sleep
@@ -11,7 +13,7 @@ import torch
 
 from course_utils import hardware, measure
 from course_utils.hardware import this_machine
-from course_utils.measure import clock, peaks, series
+from course_utils.measure import clock, contention, peaks, series
 from course_utils.measure.peaks import best_matmul
 from course_utils.predict import matmul_flops
 from course_utils.session import session
@@ -149,8 +151,9 @@ def test_the_processor_is_not_waited_for(fake):
     assert fake.waits == 0
 
 
-def doubt(samples=(1.0,) * 5, processor=2.0, interruptions=0, device="cpu", wall=1.0):
-    return clock._doubt(list(samples), clock.Load(wall, processor, interruptions), device, 2)
+def doubt(samples=(1.0,) * 5, processor=2.0, interruptions=0, waited=None, device="cpu", wall=1.0):
+    load = contention.Load(wall, processor, waited, interruptions)
+    return clock._doubt(list(samples), load, device, 2)
 
 
 def test_what_is_doubted_and_why():
@@ -158,12 +161,38 @@ def test_what_is_doubted_and_why():
     assert "2.0 times the fastest" in doubt([1.0, 2.0, 2.0, 2.0, 2.0])
     assert doubt([1.0]) == "only 1 call fitted into the budget"
     assert "only 40%" in doubt(processor=0.4)
+    assert "again and again" in doubt(waited=0.7)
+    assert doubt(waited=0.3) == ""  # what a quiet machine shows
+    assert doubt(waited=0.3, interruptions=150) == ""  # the wait tells more than the count
+    # Where the system does not tell the wait:
     assert "again and again" in doubt(interruptions=150)
     assert doubt(interruptions=50) == ""  # what a quiet machine shows
     assert doubt(interruptions=5, wall=0.01, processor=0.02) == ""  # too few to judge by
     assert doubt(interruptions=None) == ""
     # The host may idle while a GPU works.
-    assert doubt(processor=0.1, interruptions=500, device="cuda") == ""
+    assert doubt(processor=0.1, interruptions=500, waited=0.9, device="cuda") == ""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells the wait")
+def test_a_wait_for_a_processor_is_counted_thread_by_thread():
+    """Two threads that need the one core that they may use: each second, one of them waits."""
+    program = (
+        "import os, threading, hashlib\n"
+        "from time import perf_counter, sleep\n"
+        "from course_utils.measure.contention import Watch\n"
+        "os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])\n"
+        "def spin():\n"
+        "    until, data = perf_counter() + 0.6, bytes(10**6)\n"
+        "    while perf_counter() < until: hashlib.sha256(data)\n"  # lets go of the lock meanwhile
+        "workers = [threading.Thread(target=spin) for _ in range(2)]\n"
+        "watch = Watch()\n"
+        "for w in workers: w.start()\n"
+        "sleep(0.5)\n"
+        "load = watch.load()\n"
+        "print(load.waited / load.wall)\n"
+    )
+    waited = float(subprocess.check_output([sys.executable, "-c", program], text=True))
+    assert waited > 0.7
 
 
 @pytest.mark.skipif(hardware.usable_cores() > 2, reason="one neighbour does not fill the cores")

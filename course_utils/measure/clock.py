@@ -3,23 +3,23 @@
 Single calls are timed one by one, and the first is not counted (it pays for allocation and caches).
 On CUDA, where a call returns before its work is done, the device's own clock times each call by a
 pair of events in its queue; another accelerator is waited for after each call. A processor that is
-shared with another program shows in three ways: the process is interrupted often, it gets less
-processor time than wall time, or calls of the same work vary.
+shared with another program shows in three ways: threads stand ready and wait for a processor, the
+process gets less processor time than wall time, or calls of the same work vary.
 """
 
 import os
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from statistics import median
-from time import perf_counter, process_time
+from time import perf_counter
 
 import torch
 
 from course_utils import hardware, units
 from course_utils.arguments import function, number, positive
+from course_utils.measure import contention
 from course_utils.measure.guard import alone
 from course_utils.measure.quantity import Measured
 
@@ -27,20 +27,6 @@ MIN_SAMPLES = 5
 MAX_SAMPLES = 10_000
 QUEUED = 20  # calls on CUDA between two waits: while the queue is full, launching costs no gap
 STABLE = 1.5  # median over minimum above this: calls of the same work differ too much
-SHARE = 0.8  # processor time over wall time below this: something else had the core
-# Interruptions per second and thread. Seen on 2 cores: 7 to 27 alone, 64 to 122 beside one busy
-# process, for matmuls of n = 32 to 1024 with 2 threads.
-INTERRUPTED = 45
-FEW = 5  # interruptions that prove nothing, however short the measurement
-
-
-@dataclass(frozen=True)
-class Load:
-    """What the operating system counted while calls were timed."""
-
-    wall: float
-    processor: float
-    interruptions: int | None
 
 
 @dataclass(frozen=True, repr=False)
@@ -169,44 +155,25 @@ def _by_events(fn: Callable[[], object], calls: int) -> list[float]:
 
 def _sample(
     run: Callable[[int], list[float]], block: int, budget: float
-) -> tuple[list[float], Load]:
+) -> tuple[list[float], contention.Load]:
     """Seconds of each call, at most `block` calls at a time, and the load while they ran."""
     samples, calls = [], 1
-    began, cpu_began, interrupted = perf_counter(), process_time(), _interruptions()
+    watch, began = contention.Watch(), perf_counter()
     while calls > 0 and len(samples) < MAX_SAMPLES:
         start = perf_counter()
         samples += run(calls)
         end = perf_counter()
         each = max(end - start, 1e-9) / calls  # a coarse clock may not move
         calls = int(min(block, (budget - (end - began)) / each))
-    more = None if interrupted is None else _interruptions() - interrupted
-    return samples, Load(perf_counter() - began, process_time() - cpu_began, more)
+    return samples, watch.load()
 
 
-def _interruptions() -> int | None:
-    """How often other programs took this process's core so far; None if the system does not say."""
-    if sys.platform == "win32":
-        return None
-    import resource
-
-    return resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
-
-
-def _doubt(samples: list[float], load: Load, device: str, threads: int) -> str:
+def _doubt(samples: list[float], load: contention.Load, device: str, threads: int) -> str:
     """Why these samples are not to be trusted, or '' if nothing speaks against them."""
-    if device == "cpu" and _readable(load) and load.processor < SHARE * load.wall:
-        had = load.processor / load.wall
-        return f"this process had the processor for only {had:.0%} of the time"
-    often = INTERRUPTED * load.wall * threads
-    if device == "cpu" and load.interruptions is not None and load.interruptions > max(FEW, often):
-        return "another program took the processor again and again"
+    if device == "cpu" and (shared := load.doubt(threads)):
+        return shared
     if len(samples) < MIN_SAMPLES:
         return f"only {len(samples)} call{'s' * (len(samples) > 1)} fitted into the budget"
     if median(samples) > STABLE * min(samples):
         return f"a typical call took {median(samples) / min(samples):.1f} times the fastest"
     return ""
-
-
-def _readable(load: Load) -> bool:
-    """Whether processor time is finer than what was measured (Windows counts in 1/64 s)."""
-    return load.wall > (0.2 if sys.platform == "win32" else 20e-6)

@@ -140,7 +140,7 @@ def test_every_slider_handle_has_a_name_and_says_where_it_stands(page):
 
 def test_numbers_are_typed_exactly_and_the_slider_follows(page):
     explorer = page.locator(explorers.EXPLORER).nth(1)
-    field, words = explorer.get_by_role("textbox", name="parameters N"), explorer.locator("p")
+    field = explorer.get_by_role("textbox", name="parameters N")
     handle = page.get_by_role("slider", name="parameters N", exact=True)
     for typed, shown in (("71.3G", "71.3 billion"), ("123,456,789,012", "123.5 billion")):
         field.fill(typed)
