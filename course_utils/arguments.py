@@ -2,7 +2,9 @@
 
 import inspect
 import math
+import re
 import reprlib
+import sys
 from collections.abc import Callable
 from numbers import Integral, Real
 
@@ -94,12 +96,42 @@ def function(name: str, value: object, example: str) -> Callable:
     return value
 
 
+def finished(name: str, value: object) -> None:
+    """Raise TypeError if `value`, which the function `name` returned, has yet to do the work."""
+    kinds = {
+        "a generator": inspect.isgenerator(value) or inspect.isasyncgen(value),
+        "a coroutine": inspect.isawaitable(value),
+        "a lazy iterator": isinstance(value, (map, filter)),
+    }
+    for kind, found in kinds.items():
+        if found:
+            getattr(value, "close", int)()  # a coroutine that nobody awaits would warn
+            raise TypeError(
+                f"{name} must do its work when it is called, and it returned {kind}, "
+                f"{shown(value)}: run it to its end, as in lambda: list(gen())"
+            )
+
+
 def shape(name: str, value: object) -> tuple[int, ...]:
     """Return `value`, a tuple or list, as a tuple of whole numbers, each at least 0."""
     if not isinstance(value, (tuple, list)):
         raise TypeError(f"{name} must be a tuple of whole numbers, got {shown(value)}")
     sizes = enumerate(value)
     return tuple(count(f"{name}[{position}]", size, at_least=0) for position, size in sizes)
+
+
+def within_floats(names: str, compute: Callable[[], float]) -> float:
+    """What `compute` returns, if a float can hold it; else ValueError naming the arguments."""
+    try:
+        value = compute()
+    except OverflowError:  # a whole number beyond the largest float
+        value = math.inf
+    if not _is_finite(value):
+        largest = sys.float_info.max
+        raise ValueError(
+            f"{names} must give a finite number together: beyond {largest:.2g} is none"
+        )
+    return value
 
 
 def shown(value: object) -> str:
@@ -115,6 +147,26 @@ def one_line(words: str, limit: int = 120) -> str:
     """`words` without line breaks, cut to `limit` characters."""
     line = " ".join(words.split())
     return f"{line[:limit]}…" if len(line) > limit else line
+
+
+def cause(error: BaseException) -> str:
+    """What `error` says was wrong, in one line: '' if its message is empty.
+
+    That is the message's last line, where libraries put it after what they were doing; of
+    jaxtyping's, the lines that tell what came and what was expected.
+    """
+    try:
+        lines = [line.strip() for line in _plain(str(error)).splitlines() if line.strip()]
+    except Exception:  # an error whose own text cannot be made
+        lines = []
+    came = [line for line in lines if line.startswith(("Actual value:", "Expected type:"))]
+    words = re.sub(r"<class '(.*?)'>", r"\1", " ".join(came or lines[-1:]))
+    return one_line(words, 500)
+
+
+def _plain(words: str) -> str:
+    """`words` without the escapes that colour them in a terminal."""
+    return re.sub(r"\x1b\[[0-9;]*m", "", words)
 
 
 def _is_finite(value: Real) -> bool:

@@ -1,9 +1,8 @@
 """Show an error on purpose: its type, and the course's own words for why it is raised."""
 
-import re
 from collections.abc import Callable
 
-from course_utils.arguments import function, one_line, text
+from course_utils.arguments import cause, function, text
 from course_utils.units import MEASURED
 
 
@@ -19,11 +18,6 @@ def trap(action: Callable[[], object], why: str) -> None:
         action()
     except Exception as error:
         print(f"{type(error).__name__}: {why}")
-        print(f"in its own words: {MEASURED} {one_line(_plain(str(error)))}")
+        print(f"in its own words: {MEASURED} {cause(error)}")
     else:
         print("No error was raised here. Expected one, because:", why)
-
-
-def _plain(words: str) -> str:
-    """`words` without the escapes that colour them in a terminal."""
-    return re.sub(r"\x1b\[[0-9;]*m", "", words)

@@ -4,6 +4,7 @@ import math
 import struct
 from fractions import Fraction
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -168,6 +169,14 @@ def test_neighbours_and_spacing(name):
 def test_what_is_no_number_is_refused(bad):
     with pytest.raises((TypeError, ValueError), match="value must"):
         formats.encode(bad, "float32")
+
+
+@pytest.mark.parametrize("name", formats.FORMATS)
+def test_numpy_s_numbers_encode_as_python_s(name):
+    numbers = [np.int64(3), np.int8(-7), np.int64(2**62), np.float32(1.5), np.float64(-0.0),
+               np.float32("inf"), np.float16(0.1)]  # fmt: skip
+    for number in numbers:
+        assert formats.encode(number, name) == formats.encode(number.item(), name)
 
 
 @pytest.mark.parametrize(

@@ -23,10 +23,12 @@ from course_utils.train import (
     Batches,
     Checkpoints,
     Diverged,
+    archive,
     checkpoint,
     one_step,
     optimizers,
     precision,
+    random_states,
     train,
 )
 from course_utils.train.models import MLP, Bigram, next_token_loss
@@ -67,7 +69,7 @@ class Run:
         """Everything that loading may change, as comparable values."""
         file = io.BytesIO()
         torch.save([self.model.state_dict(), self.optimizer.state_dict()], file)
-        states = checkpoint.random_states()
+        states = random_states.random_states()
         return file.getvalue(), str(self.batches.state_dict()), str(states)
 
 
@@ -92,7 +94,7 @@ def test_a_run_goes_on_as_if_nothing_had_happened(tmp_path, rule, prefetch):
     whole = first.go(9, first=8)
     again = Run(tmp_path, RULES[rule], seed=99, prefetch=prefetch)
     again.go(3)  # whatever stood there before
-    assert again.kept.load() == 7 and again.kept.skipped == []
+    assert again.kept.load() == 7 and not again.kept.skipped
     assert again.go(9, first=8) == whole
     assert again.state() == first.state()
 
@@ -108,12 +110,78 @@ def test_saving_changes_nothing(tmp_path):
 def test_all_random_states_come_back(tmp_path):
     run = Run(tmp_path)
     random.gauss(0, 1)  # leaves its second number behind
+    np.random.standard_normal()  # here too
+
+    def drawn():
+        return [random.gauss(0, 1), random.random(), *torch.randn(3).tolist(),
+                np.random.standard_normal(), *np.random.random(3)]  # fmt: skip
+
     run.kept.save(1)
-    expected = [random.gauss(0, 1), random.random(), *torch.randn(3).tolist()]
+    expected = drawn()
     random.seed(5)
     torch.manual_seed(5)
+    np.random.seed(5)
     run.kept.load()
-    assert [random.gauss(0, 1), random.random(), *torch.randn(3).tolist()] == expected
+    assert drawn() == expected
+
+
+class Generators:
+    """The random states of an accelerator of several devices, as torch.cuda's functions have it."""
+
+    def __init__(self, count):
+        self.states = [torch.tensor([10 * index]) for index in range(count)]
+
+    def get_rng_state_all(self):
+        return [state.clone() for state in self.states]
+
+    def set_rng_state(self, state, device):
+        self.states[device] = state
+
+
+@pytest.mark.parametrize(("had", "has"), [(4, 2), (2, 4), (1, 1)])
+def test_the_states_of_an_accelerator_s_generators_go_to_the_devices_there_are(
+    monkeypatch, had, has
+):
+    def with_devices(count):
+        there = Generators(count)
+        monkeypatch.setattr(torch.accelerator, "current_accelerator",
+                            lambda **_: torch.device("cuda"))  # fmt: skip
+        monkeypatch.setattr(torch.accelerator, "device_count", lambda: count)
+        monkeypatch.setattr(torch, "get_device_module", lambda _: there)
+        return there
+
+    saver = with_devices(had)
+    saver.states = [state + 1 for state in saver.states]
+    saved = random_states.random_states()
+    restorer = with_devices(has)
+    random_states.restore_random_states(saved)
+    expected = [10 * i + (i < had) for i in range(has)]
+    assert [state.item() for state in restorer.states] == expected
+
+
+def test_an_accelerator_of_one_device_and_another_kind(monkeypatch):
+    class Mps:
+        state = torch.tensor([3])
+
+        def get_rng_state(self):
+            return self.state
+
+        def set_rng_state(self, state):
+            self.state = state
+
+    there, kind = Mps(), ["mps"]
+    monkeypatch.setattr(torch.accelerator, "current_accelerator",
+                        lambda **_: torch.device(kind[0]))  # fmt: skip
+    monkeypatch.setattr(torch.accelerator, "device_count", lambda: 1)
+    monkeypatch.setattr(torch, "get_device_module", lambda _: there)
+    saved = random_states.random_states()
+    there.state = torch.tensor([4])
+    kind[0] = "xpu"  # a state of one kind of device means nothing to another
+    random_states.restore_random_states(saved)
+    assert there.state == 4
+    kind[0] = "mps"
+    random_states.restore_random_states(saved)
+    assert there.state == 3
 
 
 def test_without_batches(tmp_path):
@@ -175,7 +243,7 @@ def test_fp32_with_and_without_a_recipe_is_the_same_run(tmp_path):
 def test_an_empty_folder_is_made_and_has_nothing(tmp_path):
     run = Run(tmp_path / "new" / "folder")
     before = run.state()
-    assert run.kept.load() == 0 and run.kept.paths() == [] and run.kept.skipped == []
+    assert run.kept.load() == 0 and run.kept.paths() == [] and not run.kept.skipped
     assert run.state() == before and (tmp_path / "new" / "folder").is_dir()
     assert Run(str(tmp_path)).kept.save(0).name == file_of(0)
 
@@ -191,7 +259,7 @@ def test_files_are_read_without_running_code(tmp_path, monkeypatch):
     torch.save(state, tmp_path / file_of(2))
     monkeypatch.setattr(torch, "load", lambda *a, **k: asked.append(k) or load(*a, **k))
     assert run.kept.load() == 1
-    assert run.kept.skipped == [tmp_path / file_of(2)] and not (tmp_path / "ran").exists()
+    assert list(run.kept.skipped) == [tmp_path / file_of(2)] and not (tmp_path / "ran").exists()
     assert all(options["weights_only"] is True for options in asked) and len(asked) == 2
 
 
@@ -230,11 +298,11 @@ def test_damaged_files_do_not_count_as_kept(tmp_path):
 
 def test_a_partial_file_of_a_crash_is_removed(tmp_path):
     run = Run(tmp_path)
-    stale = tmp_path / (file_of(7) + checkpoint.PARTIAL)
+    stale = tmp_path / (file_of(7) + archive.PARTIAL)
     stale.write_bytes(b"half")
     other = tmp_path / "notes.txt"
     other.write_text("not ours")
-    assert run.kept.load() == 0 and run.kept.skipped == []
+    assert run.kept.load() == 0 and not run.kept.skipped
     run.kept.save(8)
     assert names(tmp_path) == ["notes.txt", file_of(8)]
 
@@ -334,7 +402,7 @@ def test_the_one_before_a_damaged_file_is_loaded(tmp_path, damage):
     newest.write_bytes(damage(newest.read_bytes()))
     run = Run(tmp_path, seed=9)
     assert run.kept.load() == 1
-    assert run.kept.skipped == [newest] and newest.exists()
+    assert list(run.kept.skipped) == [newest] and newest.exists()
     assert all(torch.equal(first[key], value) for key, value in run.model.state_dict().items())
 
 
@@ -366,7 +434,7 @@ def test_a_file_of_something_else_is_skipped(tmp_path, thing):
     _, newest = two_checkpoints(tmp_path)
     torch.save(thing, newest)
     run = Run(tmp_path)
-    assert run.kept.load() == 1 and run.kept.skipped == [newest]
+    assert run.kept.load() == 1 and list(run.kept.skipped) == [newest]
 
 
 def test_when_all_are_damaged_it_says_so_and_changes_nothing(tmp_path):
@@ -375,7 +443,9 @@ def test_when_all_are_damaged_it_says_so_and_changes_nothing(tmp_path):
         (tmp_path / name).write_bytes(b"x")
     run = Run(tmp_path, seed=4)
     before = run.state()
-    with pytest.raises(ValueError, match=r"no checkpoint in .* can be read: step-.* are damaged"):
+    with pytest.raises(
+        ValueError, match=r"no checkpoint in .* can be read: step-.*: File is not a zip file"
+    ):
         run.kept.load()
     assert run.state() == before and len(run.kept.skipped) == 2
 
@@ -412,6 +482,172 @@ def test_numbers_that_are_none(tmp_path, call, words):
     with pytest.raises((TypeError, ValueError), match=words):
         call(Run(tmp_path))
     assert names(tmp_path) == []
+
+
+def test_buffers_and_the_optimizer_s_state_are_looked_at_too(tmp_path):
+    run = Run(tmp_path)
+    run.go(2, every=1)
+    moment = next(iter(run.optimizer.state[run.model[2].bias].values()))
+    run.model.register_buffer("mask", torch.tensor([0.0, -torch.inf]))  # infinity may be meant
+    run.kept.save(3)
+    run.model.mask[0] = torch.nan
+    with pytest.raises(Diverged, match="mask is NaN after step 4: no checkpoint is"):
+        run.kept.save(4)
+    run.model.mask[0] = 0
+    moment = next(x for x in run.optimizer.state[run.model[2].bias].values() if x.ndim)
+    moment[0] = torch.inf
+    with pytest.raises(Diverged, match=r"of 2.bias is not finite after step 4: no checkpoint is"):
+        run.kept.save(4)
+    assert names(tmp_path) == [file_of(2), file_of(3)]
+
+
+# What could not be read back
+
+
+def over_cosine(optimizer):
+    return torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: np.cos(step / 10))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "where"),
+    [
+        (lambda run: run.optimizer.param_groups[0].update(lr=np.float64(1e-3)),
+         r"optimizer\['param_groups'\]\[0\]\['lr'\], which is .*0.001.* \(float64\)"),
+        (lambda run: over_cosine(run.optimizer),
+         r"optimizer\['param_groups'\]\[0\]\['lr'\], which is .* \(float64\)"),
+        (lambda run: run.optimizer.state[run.model[2].bias].update(seen=np.ones(2)),
+         r"optimizer\['state'\]\[\d+\]\['seen'\], which is array.* \(ndarray\)"),
+    ],
+    ids=["lr", "schedule", "state"],
+)  # fmt: skip
+def test_what_could_not_be_read_back_is_named_and_the_earlier_ones_stay(tmp_path, spoil, where):
+    run = Run(tmp_path, keep=1)
+    run.go(2, every=1)
+    spoil(run)
+    words = rf"step 3 was not saved \({where}, could not be read back safely\); kept: {file_of(2)}"
+    with pytest.raises(ValueError, match=words):
+        run.kept.save(3)
+    assert names(tmp_path) == [file_of(2)] and Run(tmp_path).kept.load() == 2
+
+
+def test_a_file_that_reads_back_wrong_never_takes_the_name(tmp_path, monkeypatch):
+    """As on a disk that loses what was written: the earlier checkpoint is not given up for it."""
+    run, saved = Run(tmp_path, keep=1), torch.save
+    run.kept.save(1)
+
+    def losing(state, file):
+        saved(state, file)
+        file.seek(3000)
+        file.write(bytes(500))
+
+    monkeypatch.setattr(torch, "save", losing)
+    with pytest.raises(OSError, match=rf"step 2 was not saved \(.*\); kept: {file_of(1)}"):
+        run.kept.save(2)
+    assert names(tmp_path) == [file_of(1)] and run.kept.load() == 1
+
+
+def test_a_step_may_be_numpy_s(tmp_path):
+    run = Run(tmp_path)
+    assert run.kept.save(np.int64(5)).name == file_of(5) and run.kept.load() == 5
+
+
+def test_steps_of_nine_digits_sort_by_their_number(tmp_path):
+    run = Run(tmp_path, keep=2)
+    for step in (99_999_999, 100_000_000, 100_000_001):
+        run.kept.save(step)
+    assert names(tmp_path) == ["step-100000000.pt", "step-100000001.pt"]
+    assert run.kept.load() == 100_000_001
+
+
+def test_why_a_file_cannot_be_read_is_said(tmp_path):
+    class Evil:
+        def __reduce__(self):
+            return print, ("ran",)
+
+    run = Run(tmp_path)
+    run.kept.save(1)
+    whole = (tmp_path / file_of(1)).read_bytes()
+    (tmp_path / file_of(4)).write_bytes(whole[:-9])
+    (tmp_path / file_of(3)).write_bytes(whole.replace(b"param_groups", b"param_goups!"))
+    torch.save(dict.fromkeys(checkpoint.CONTENTS, Evil()), tmp_path / file_of(2))
+    torch.save([1], tmp_path / file_of(5))
+    assert run.kept.load() == 1
+    said = {path.name[5:13].lstrip("0"): words for path, words in run.kept.skipped.items()}
+    assert said["5"] == "it is no checkpoint of this class"
+    assert said["4"] == "File is not a zip file"
+    assert said["3"].startswith("its part ") and said["3"].endswith(" is damaged")
+    assert said["2"] == "it holds more than plain data"
+
+
+def test_extra_state_of_a_module_goes_on(tmp_path):
+    class Counting(torch.nn.Linear):
+        seen = 0
+
+        def get_extra_state(self):
+            return {"seen": self.seen}
+
+        def set_extra_state(self, state):
+            self.seen = state["seen"]
+
+    def start():
+        model = Counting(2, 1)
+        rule = torch.optim.SGD(model.parameters())
+        return model, Checkpoints(tmp_path, model=model, optimizer=rule)
+
+    model, kept = start()
+    model.seen = 7
+    kept.save(1)
+    again, its_kept = start()
+    assert its_kept.load() == 1 and again.seen == 7
+
+
+def test_parameters_in_another_order_are_refused(tmp_path):
+    """An optimizer's state goes by position: in another order each would get another's."""
+
+    class Pair(torch.nn.Module):
+        def __init__(self, order):
+            super().__init__()
+            for name in order:
+                setattr(self, name, torch.nn.Linear(3, 3, bias=False))
+
+    def start(order):
+        model = Pair(order)
+        rule = torch.optim.AdamW(model.parameters())
+        for parameter in model.parameters():
+            parameter.grad = torch.ones_like(parameter)
+        rule.step()
+        return Checkpoints(tmp_path, model=model, optimizer=rule)
+
+    start("ab").save(1)
+    assert start("ab").load() == 1
+    words = "of another optimizer: parameter 0 of group 0 is a.weight in the file, b.weight here"
+    with pytest.raises(ValueError, match=words):
+        start("ba").load()
+
+
+def test_the_schedule_goes_on(tmp_path):
+    def start(**slot):
+        model = torch.nn.Linear(2, 1)
+        rule = torch.optim.SGD(model.parameters(), lr=1.0)
+        schedule = torch.optim.lr_scheduler.LambdaLR(rule, lambda step: 0.5**step)
+        slot = {"schedule": schedule} if slot.get("slot", True) else {}
+        return rule, schedule, Checkpoints(tmp_path, model=model, optimizer=rule, **slot)
+
+    def step(rule, schedule):
+        rule.step()
+        schedule.step()
+        return rule.param_groups[0]["lr"]
+
+    rule, schedule, kept = start()
+    assert [step(rule, schedule) for _ in range(3)] == [0.5, 0.25, 0.125]
+    kept.save(3)
+    rule, schedule, kept = start()
+    assert kept.load() == 3 and step(rule, schedule) == 0.0625
+    *_, without = start(slot=False)
+    assert without.load() == 3
+    without.save(4)
+    with pytest.raises(ValueError, match="does not say where the schedule was"):
+        kept.load()
 
 
 # A full disk
@@ -523,7 +759,7 @@ def command(folder, every=1):
 
 def fresh_partial(folder, since):
     """Whether a save is under way: a partial file that was written after `since`."""
-    for path in folder.glob(f"*{checkpoint.PARTIAL}"):
+    for path in folder.glob(f"*{archive.PARTIAL}"):
         try:
             if path.stat().st_mtime > since:
                 return True

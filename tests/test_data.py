@@ -98,6 +98,51 @@ def test_tokens_that_are_no_whole_numbers(file, tokens):
         write_tokens(file, tokens)
 
 
+@pytest.mark.parametrize(
+    ("tokens", "message"),
+    [
+        (torch.arange(3), r"tokens must be a NumPy array: pass x.numpy\(\), got tensor"),
+        ("12", "tokens must be an array or an iterable of arrays, got '12'"),
+        (7, "tokens must be an array or an iterable of arrays, got 7"),
+        (None, "tokens must be an array or an iterable of arrays, got None"),
+        (np.array([70_000]), "tokens from 70000 to 70000 do not fit uint16"),
+        (np.array([0.5]), "tokens must be whole numbers"),
+    ],
+    ids=str,
+)
+def test_what_is_refused_leaves_the_file_that_was_there(file, tokens, message):
+    write_tokens(file, np.array([7, 8]))
+    with pytest.raises((TypeError, ValueError), match=message):
+        write_tokens(file, tokens)
+    assert open_tokens(file).tolist() == [7, 8]
+    assert [path.name for path in file.parent.iterdir()] == [file.name]
+
+
+def test_arrays_that_end_in_an_error_leave_no_prefix(file):
+    def parts():
+        yield np.arange(5)
+        raise ConnectionError("the source is gone")
+
+    for before in (None, [7, 8]):
+        if before:
+            write_tokens(file, np.array(before))
+        with pytest.raises(ConnectionError):
+            write_tokens(file, parts())
+        assert file.exists() == bool(before)
+    assert open_tokens(file).tolist() == [7, 8]
+    assert [path.name for path in file.parent.iterdir()] == [file.name]
+
+
+@pytest.mark.skipif(
+    sys.platform == "win32", reason="a file that is mapped cannot be replaced there"
+)
+def test_a_map_can_be_written_onto_its_own_file(file):
+    write_tokens(file, np.arange(5000))
+    tokens = open_tokens(file)
+    assert write_tokens(file, tokens[::-1]) == 5000
+    assert open_tokens(file).tolist() == list(range(4999, -1, -1))
+
+
 def test_a_type_that_is_none_of_ours(file):
     for function in (
         lambda: write_tokens(file, np.array([1]), "float32"),

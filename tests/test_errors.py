@@ -1,8 +1,14 @@
 """A trap prints the error's type and the course's words, and admits when nothing was raised."""
 
 import pytest
+import torch
+from beartype import beartype
+from einops import rearrange
+from jaxtyping import Float, jaxtyped
+from torch import Tensor
 
 from course_utils import trap
+from course_utils.arguments import cause
 
 
 def test_the_type_and_the_course_s_own_words(capsys):
@@ -21,3 +27,42 @@ def test_no_error_is_said(capsys):
 def test_bad_arguments(action, why):
     with pytest.raises(TypeError, match="must be"):
         trap(action, why)
+
+
+def raised(action):
+    with pytest.raises(Exception) as caught:
+        action()
+    return caught.value
+
+
+@jaxtyped(typechecker=beartype)
+def square(x: Float[Tensor, "a a"]) -> Float[Tensor, "a"]:
+    return x.sum(0)
+
+
+@pytest.mark.parametrize(
+    ("action", "words"),
+    [
+        (
+            lambda: rearrange(torch.ones(3, 4), "(a b) c -> a b c", a=2),
+            "can't divide axis of length 3",
+        ),
+        (lambda: square(torch.ones(3, 4)), "Actual value: f32[3,4](torch)"),
+        (lambda: square(torch.ones(3, 4)), "Expected type: Float[Tensor, 'a a']."),
+        (lambda: torch.ones(2, 3) @ torch.ones(4, 5), "(2x3 and 4x5)"),
+        (lambda: int("x" * 150 + " end"), "end'"),
+    ],
+)
+def test_the_sentence_that_names_the_cause_is_shown_whole(action, words, capsys):
+    error = raised(action)
+    assert words in cause(error) and "\n" not in cause(error)
+    trap(action, "it must")
+    assert words in capsys.readouterr().out.splitlines()[1]
+
+
+def test_an_error_without_words():
+    class Mute(Exception):
+        def __str__(self):
+            raise RuntimeError
+
+    assert cause(Mute()) == cause(AssertionError()) == cause(ValueError("\n \n")) == ""

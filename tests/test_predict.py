@@ -1,15 +1,16 @@
 """The arithmetic, against torch, against other formulas and against the course's own figures."""
 
 import math
+from functools import partial
 from itertools import product
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils.flop_counter import FlopCounterMode
 
-from course_utils import hardware, predict
+from course_utils import hardware, measure, predict
 
 SIZES = st.lists(st.integers(0, 6), min_size=0, max_size=4).map(tuple)
 FULL_SIZES = st.lists(st.integers(1, 6), min_size=1, max_size=4).map(tuple)
@@ -65,9 +66,9 @@ def test_question_two():
 
 def test_recipes():
     totals = {name: recipe.total for name, recipe in predict.RECIPES.items()}
-    assert list(totals.values()) == [8, 16, 16, 18, 12]
+    assert list(totals.values()) == [8, 16, 16, 18, 12, 8]
     fits = [round(predict.largest_model(80e9, t, devices=8) / 1e9, 1) for t in totals.values()]
-    assert fits == [80, 40, 40, 35.6, 53.3]
+    assert fits == [80, 40, 40, 35.6, 53.3, 80]
 
 
 def test_gpt3_by_the_rule():
@@ -118,7 +119,14 @@ def test_bad_arguments_are_named(name, argument, bad):
         (lambda: predict.tensor_bytes(7), "sizes must be a tuple"),
         (lambda: predict.tensor_bytes({2, 3}), "sizes must be a tuple"),
         (lambda: predict.seconds(10**400, 1), "work must be a finite number"),
-        (lambda: predict.training_flops(1e200, 1e200), "parameters × tokens must be"),
+        (lambda: predict.training_flops(1e200, 1e200), "parameters and tokens must give a finite"),
+        (lambda: predict.training_flops(1e154, 1e154), "parameters and tokens must give a finite"),
+        (lambda: predict.seconds(1e300, 1e-300), "work and rate must give a finite number"),
+        (lambda: predict.seconds(1e-300, 1e300), "work and rate must give a finite number"),
+        (lambda: predict.intensity(10**300, 1e-9), "flops and nbytes must give a finite number"),
+        (lambda: predict.Recipe(float("nan"), 4, 0, 8), "parameters must be a finite number"),
+        (lambda: predict.Recipe(4, 4, 0, -8), "optimizer must be a finite number at least 0"),
+        (lambda: predict.deep_linear_memory(1, 1, 1e308), "L must be .* at most 100000, got"),
         (lambda: predict.largest_model(1, 1, devices=-3, sharded=False), "devices must be"),
         (lambda: predict.largest_model(1, 1, sharded="no"), "sharded must be True or False"),
         (lambda: predict.tensor_bytes((2,), "float33"), "dtype must be one of .*float32.*float33"),
@@ -133,8 +141,73 @@ def test_bad_values_say_what_was_expected(call, message):
 def test_einsum_flops_count_every_index_once():
     assert predict.einsum_flops("bqd,bkd->bqk", b=4, q=8, k=16, d=32) == 2 * 4 * 8 * 16 * 32
     assert predict.einsum_flops("bd, dk -> bk", b=2, d=3, k=5) == predict.matmul_flops(2, 3, 5)
-    with pytest.raises(ValueError, match="sizes must name every index .* k is missing"):
-        predict.einsum_flops("bd,dk->bk", b=2, d=3)
+    assert predict.einsum_flops("row d, d col -> row col", row=2, d=3, col=5) == 60
+    assert predict.einsum_flops("bd,dk", b=2, d=3, k=5) == 60  # as torch reads it without ->
+    assert predict.einsum_flops("i, j -> i j", i=3, j=5) == 30  # outer: a matmul of inner size 1
+    assert predict.einsum_flops("ij,ij->", i=3, j=5) == 30
+
+
+def test_more_operands_go_in_pairs_along_the_cheapest_path():
+    ten = dict.fromkeys("ijkl", 10)
+    assert predict.einsum_flops("i j, j k, k l -> i l", **ten) == 4000
+    thin = {"i": 100, "j": 2, "k": 50, "l": 3}
+    assert predict.einsum_flops("ij,jk,kl->il", **thin) == 2 * (50 * 2 * 3 + 100 * 2 * 3)
+    assert predict.einsum_flops("ij,jk,kl->il", i=2, j=50, k=3, l=100) == 2 * 3 * (100 + 200)
+
+
+TERMS = st.lists(st.sampled_from("abcd"), min_size=1, max_size=3, unique=True).map("".join)
+
+
+@settings(max_examples=150)
+@given(st.lists(TERMS, min_size=2, max_size=4), st.data())
+def test_einsum_flops_are_what_running_it_in_pairs_counts(terms, data):
+    """Two operands: what `measure.flops` counts. More: no order of pairs counts less."""
+    names = sorted(set("".join(terms)))
+    out = "".join(data.draw(st.lists(st.sampled_from(names), unique=True, max_size=3)))
+    sizes = {name: data.draw(st.integers(2, 5)) for name in names}
+    tensors = [torch.randn([sizes[name] for name in term]) for term in terms]
+    equation = f"{','.join(terms)}->{out}"
+    counted = measure.flops(lambda: torch.einsum(equation, *tensors)).total
+    try:
+        predicted = predict.einsum_flops(equation, **sizes)
+    except ValueError as error:
+        assert "element by element" in str(error)
+        assert counted == 0 or len(terms) > 2
+        return
+    assert predicted == counted if len(terms) == 2 else predicted <= max(counted, predicted)
+    if len(terms) == 3:
+        orders = [measure.flops(partial(_in_order, terms, tensors, out, pair)).total
+                  for pair in ((0, 1), (0, 2), (1, 2))]  # fmt: skip
+        assert predicted in orders
+
+
+def _in_order(terms, tensors, out, pair):
+    """The einsum of three with two of them contracted first."""
+    (rest,) = {0, 1, 2} - set(pair)
+    a, b = pair
+    made = "".join(sorted((set(terms[a]) | set(terms[b])) & (set(out) | set(terms[rest]))))
+    first = torch.einsum(f"{terms[a]},{terms[b]}->{made}", tensors[a], tensors[b])
+    return torch.einsum(f"{made},{terms[rest]}->{out}", first, tensors[rest])
+
+
+@pytest.mark.parametrize(
+    ("equation", "sizes", "message"),
+    [
+        ("bd,dk->bk", {"b": 2, "d": 3}, "sizes must name every index .* k is missing"),
+        ("bd,dk->bk", {"b": 2, "d": 3, "k": 4, "z": 5}, "sizes must be of indices .* z is none"),
+        ("bd->b", {"b": 2, "d": 3}, "equation must have 2 to 6 operands"),
+        (",".join(["ab"] * 7), {"a": 2, "b": 3}, "equation must have 2 to 6 operands"),
+        ("...d,dk->...k", {"d": 3, "k": 4}, r"equation must name every index instead of '...'"),
+        ("bd,dk->bz", {"b": 2, "d": 3, "k": 4, "z": 1}, "equation must take its result from"),
+        ("bd,bd->bd", {"b": 2, "d": 3}, "equation must be a matmul or an outer product"),
+        ("b,bd->bd", {"b": 2, "d": 3}, "which measure.flops counts as 0"),
+        ("bd,dk->bk", {"b": 2, "d": 3, "k": 0}, "k must be a whole number at least 1"),
+        (None, {}, "equation must be a text"),
+    ],
+)
+def test_einsums_without_a_count_are_refused(equation, sizes, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        predict.einsum_flops(equation, **sizes)
 
 
 def test_the_roofline_of_an_h100():

@@ -9,7 +9,7 @@ upper half of a float32.
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from numbers import Rational
+from numbers import Rational, Real
 
 from course_utils.arguments import count, one_of, shown
 
@@ -163,10 +163,11 @@ def exact(value: object) -> Fraction | float:
         raise TypeError(f"value must be a number, got {shown(value)}")
     if isinstance(value, str):
         return _from_text(value)
-    if isinstance(value, Rational):
-        return Fraction(value)
-    if not isinstance(value, float):
+    if isinstance(value, Rational):  # NumPy's too, whose own arithmetic would overflow
+        return Fraction(int(value.numerator), int(value.denominator))
+    if not isinstance(value, Real):
         raise TypeError(f"value must be a number or a text, got {shown(value)}")
+    value = float(value)
     return value if not math.isfinite(value) or value == 0 else Fraction(value)
 
 

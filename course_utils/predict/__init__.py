@@ -12,7 +12,6 @@ from course_utils.predict.counts import (
     Recipe,
     ceil_to_whole,
     contiguous_stride,
-    einsum_flops,
     elements,
     intensity,
     largest_model,
@@ -29,13 +28,14 @@ from course_utils.predict.deep_linear import (
     deep_linear_memory,
     deep_linear_parameters,
 )
+from course_utils.predict.einsum import einsum_flops
 from course_utils.predict.optimizers import OPTIMIZER_STATE, StepMemory
+from course_utils.predict.step_memory import transformer_memory
 from course_utils.predict.transformer import (
     StepFlops,
     activations,
     kv_cache,
     transformer_flops,
-    transformer_memory,
     transformer_parameters,
     transformer_products,
 )

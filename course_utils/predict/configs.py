@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from course_utils.arguments import choice, count, one_of
+from course_utils.arguments import choice, count, one_of, shown
 
 STYLES = ("gpt", "llama")
 
@@ -19,8 +19,9 @@ class TransformerConfig:
     'gpt': learned positions, LayerNorm, biases, a feed-forward layer of two matmuls with GELU.
     'llama': rotary positions, RMSNorm, no biases, three matmuls with SiLU. There are `heads` query
     heads; with fewer `kv_heads`, each of these serves a group of them (grouped-query attention).
-    `tied` says that the output layer shares the embedding's weight. Raises ValueError for sizes
-    that do not divide.
+    `tied` says that the output layer shares the embedding's weight. A head is width / heads wide
+    unless `head_dim` says otherwise. Raises TypeError for what is not a number and ValueError for
+    sizes that do not divide.
     """
 
     style: str
@@ -32,23 +33,42 @@ class TransformerConfig:
     hidden: int
     kv_heads: int | None = None
     tied: bool = True
+    head_dim: int | None = None
 
     def __post_init__(self) -> None:
         one_of("style", self.style, STYLES)
         choice("tied", self.tied)
-        for name in ("vocabulary", "context", "layers", "width", "heads", "hidden"):
-            count(name, getattr(self, name))
         if self.kv_heads is None:
             object.__setattr__(self, "kv_heads", self.heads)
-        _must_divide("heads", self.heads, "width", self.width)
-        _must_divide("kv_heads", count("kv_heads", self.kv_heads), "heads", self.heads)
-        if self.style == "llama":
+        given = ("head_dim",) if self.head_dim is not None else ()
+        for name in (
+            "vocabulary",
+            "context",
+            "layers",
+            "width",
+            "heads",
+            "hidden",
+            "kv_heads",
+            *given,
+        ):
+            object.__setattr__(self, name, count(name, getattr(self, name)))
+        _must_divide("kv_heads", self.kv_heads, "heads", self.heads)
+        if not given:
+            _must_divide("heads", self.heads, "width", self.width)
+        if self.style == "llama" and not given:
             _must_divide("2 · heads", 2 * self.heads, "width", self.width)
+        if self.style == "llama" and self.head_width % 2:
+            raise ValueError(f"head_dim must be even, to be rotated in pairs, got {self.head_dim}")
 
     @property
     def head_width(self) -> int:
         """Numbers in one head's query for one token."""
-        return self.width // self.heads
+        return self.width // self.heads if self.head_dim is None else self.head_dim
+
+    @property
+    def q_width(self) -> int:
+        """Numbers in one token's queries, all heads of a layer together."""
+        return self.heads * self.head_width
 
     @property
     def kv_width(self) -> int:
@@ -76,3 +96,11 @@ PRESETS = {
 def preset(name: str) -> TransformerConfig:
     """A known configuration by its name; the error lists the names."""
     return PRESETS[one_of("name", name, PRESETS)]
+
+
+def checked(config: object) -> TransformerConfig:
+    """Return `config` if it is a `TransformerConfig`; else TypeError."""
+    if not isinstance(config, TransformerConfig):
+        example = 'predict.preset("GPT-2 small")'
+        raise TypeError(f"config must be a TransformerConfig, as {example} is, got {shown(config)}")
+    return config

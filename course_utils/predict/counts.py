@@ -1,9 +1,18 @@
 """Bytes, strides, FLOPs and seconds of tensors and operations, and of a whole training run."""
 
-from dataclasses import dataclass
-from math import ceil, prod
+from dataclasses import dataclass, fields
+from math import ceil, inf, prod
 
-from course_utils.arguments import choice, count, number, one_of, positive, shape, share, text
+from course_utils.arguments import (
+    choice,
+    count,
+    number,
+    one_of,
+    positive,
+    shape,
+    share,
+    within_floats,
+)
 
 SECONDS_PER_DAY = 24 * 60 * 60
 
@@ -25,12 +34,20 @@ ELEMENT_BYTES = {
 
 @dataclass(frozen=True)
 class Recipe:
-    """Bytes that a training recipe keeps for each parameter, by what they are for."""
+    """Bytes that a training recipe keeps for each parameter, by what they are for.
+
+    Raises TypeError or ValueError for what is not a finite number of at least 0.
+    """
 
     parameters: float
     gradients: float
     master_copy: float
     optimizer: float
+
+    def __post_init__(self) -> None:
+        for kept in fields(self):
+            value = number(kept.name, getattr(self, kept.name), at_least=0)
+            object.__setattr__(self, kept.name, value)
 
     @property
     def total(self) -> float:
@@ -43,7 +60,9 @@ RECIPES = {
     "AdamW, fp32": Recipe(4, 4, 0, 8),
     "AdamW, bf16 + fp32 master": Recipe(2, 2, 4, 8),
     "AdamW, bf16 + fp32 master and gradients": Recipe(2, 4, 4, 8),
-    "AdamW, bf16, no master copy": Recipe(2, 2, 0, 8),
+    "AdamW, bf16, fp32 state": Recipe(2, 2, 0, 8),
+    # torch.optim's, for a model of bf16 parameters: its state has the parameters' format.
+    "AdamW, all in bf16": Recipe(2, 2, 0, 4),
 }
 
 
@@ -89,16 +108,20 @@ def training_flops(parameters: float, tokens: float) -> float:
     Attention's matmuls between tokens are left out (chapter 10 counts them). Source: Kaplan et al.
     2020, "Scaling Laws for Neural Language Models", section 2.1.
     """
-    pairs = positive("parameters", parameters) * positive("tokens", tokens)
-    return 6 * number("parameters × tokens", pairs, above=0)
+    parameters, tokens = positive("parameters", parameters), positive("tokens", tokens)
+    return within_floats("parameters and tokens", lambda: 6 * parameters * tokens)
 
 
 def training_days(
     parameters: float, tokens: float, *, devices: int, peak: float, mfu: float
 ) -> float:
     """Days that 6·N·T FLOPs take on `devices` devices of `peak` FLOP/s, at an `mfu` in (0, 1]."""
-    done_per_second = count("devices", devices) * positive("peak", peak) * share("mfu", mfu)
-    return training_flops(parameters, tokens) / (done_per_second * SECONDS_PER_DAY)
+    devices, peak, mfu = count("devices", devices), positive("peak", peak), share("mfu", mfu)
+    work = training_flops(parameters, tokens)
+    return within_floats(
+        "parameters, tokens, devices, peak and mfu",
+        lambda: _ratio(work, devices * peak * mfu * SECONDS_PER_DAY),
+    )
 
 
 def largest_model(
@@ -109,14 +132,18 @@ def largest_model(
     Sharded, each device holds its part of the model; copied (`sharded=False`), each holds the
     whole, so that more devices do not help.
     """
-    devices = count("devices", devices)
-    room = positive("memory", memory) * (devices if choice("sharded", sharded) else 1)
-    return room / positive("bytes_per_parameter", bytes_per_parameter)
+    devices, memory = count("devices", devices), positive("memory", memory)
+    each = positive("bytes_per_parameter", bytes_per_parameter)
+    together = devices if choice("sharded", sharded) else 1
+    return within_floats(
+        "memory, bytes_per_parameter and devices", lambda: _ratio(memory * together, each)
+    )
 
 
 def seconds(work: float, rate: float) -> float:
     """Seconds that `work` (FLOPs or bytes) takes at `rate` (FLOP/s or B/s)."""
-    return number("work", work, at_least=0) / positive("rate", rate)
+    work, rate = number("work", work, at_least=0), positive("rate", rate)
+    return within_floats("work and rate", lambda: _ratio(work, rate))
 
 
 def ceil_to_whole(value: float) -> int:
@@ -124,21 +151,10 @@ def ceil_to_whole(value: float) -> int:
     return ceil(number("value", value))
 
 
-def einsum_flops(equation: str, **sizes: int) -> int:
-    """FLOPs of an einsum of two operands: 2 × the sizes of all its indices, each counted once.
-
-    `sizes` gives each index its size, as in einsum_flops("bd,dk->bk", b=2, d=3, k=4).
-    """
-    indices = dict.fromkeys(c for c in text("equation", equation) if c.isalpha())
-    missing = [name for name in indices if name not in sizes]
-    if missing:
-        raise ValueError(f"sizes must name every index of {equation!r}, {missing[0]} is missing")
-    return 2 * prod(count(name, sizes[name]) for name in indices)
-
-
 def intensity(flops: float, nbytes: float) -> float:
     """Arithmetic intensity: FLOPs for each byte that is moved to and from memory."""
-    return number("flops", flops, at_least=0) / positive("nbytes", nbytes)
+    flops, nbytes = number("flops", flops, at_least=0), positive("nbytes", nbytes)
+    return within_floats("flops and nbytes", lambda: _ratio(flops, nbytes))
 
 
 def roofline_seconds(flops: float, nbytes: float, *, peak: float, bandwidth: float) -> float:
@@ -146,4 +162,16 @@ def roofline_seconds(flops: float, nbytes: float, *, peak: float, bandwidth: flo
 
     Source: Williams, Waterman, Patterson 2009, "Roofline: an insightful visual performance model".
     """
-    return max(seconds(flops, peak), seconds(nbytes, bandwidth))
+    flops, nbytes = number("flops", flops, at_least=0), number("nbytes", nbytes, at_least=0)
+    peak, bandwidth = positive("peak", peak), positive("bandwidth", bandwidth)
+    return within_floats(
+        "flops, nbytes, peak and bandwidth",
+        lambda: max(_ratio(flops, peak), _ratio(nbytes, bandwidth)),
+    )
+
+
+def _ratio(work: float, rate: float) -> float:
+    """The work over its rate; OverflowError where a float cannot hold the rate, or the result."""
+    if rate in (0, inf) or (work and not work / rate):
+        raise OverflowError
+    return work / rate

@@ -5,7 +5,7 @@ second step on. Gradients are set to None before each step. The loss stays alive
 ends; it is one number, but its storage has room for B, since mse_loss computed the squares in it.
 """
 
-from course_utils.arguments import count, one_of
+from course_utils.arguments import count, number, one_of
 from course_utils.predict.optimizers import (
     COUNTS_STEPS,
     FOR_LOOP_SCRATCH,
@@ -15,6 +15,8 @@ from course_utils.predict.optimizers import (
     OPTIMIZER_STATE,
     StepMemory,
 )
+
+MOST_LAYERS = 100_000
 
 
 def deep_linear_parameters(D: int, L: int) -> int:
@@ -28,9 +30,8 @@ def deep_linear_flops(B: int, D: int, L: int) -> int:
 
     The first layer's input is data, whose gradient is not computed.
     """
-    B, P = count("B", B), deep_linear_parameters(D, L)
-    first = int(D) * (int(D) if L else 1)
-    return 6 * B * P - 2 * B * first
+    B, D, L = count("B", B), count("D", D), count("L", L, at_least=0)
+    return 6 * B * deep_linear_parameters(D, L) - 2 * B * D * (D if L else 1)
 
 
 def deep_linear_memory(
@@ -40,10 +41,12 @@ def deep_linear_memory(
 
     `form` is 'for-loop' (torch's default on the processor), 'foreach' (its default on CUDA) or
     'fused', which RMSProp lacks: a ValueError. `activations` is what autograd keeps at the end of
-    the forward pass: the input of every layer, and the loss's two inputs.
+    the forward pass: the input of every layer, and the loss's two inputs. Each layer is a moment,
+    of which there may be 100 000.
     """
     one_of("optimizer", optimizer, OPTIMIZER_STATE)
-    B, D, L = count("B", B), count("D", D), count("L", L)
+    B, D = count("B", B), count("D", D)
+    L = int(number("L", L, at_least=1, at_most=MOST_LAYERS, whole=True))
     P, rows = deep_linear_parameters(D, L), B * D
     steps = L + 1 if optimizer in COUNTS_STEPS else 0
     state = OPTIMIZER_STATE[optimizer] * P + steps

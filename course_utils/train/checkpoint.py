@@ -1,16 +1,11 @@
 """Checkpoints: everything a run needs to go on as if nothing had happened.
 
 A checkpoint holds the model, the optimizer's state, the step and every random state in use; where a
-run has them, the position in the data and the loss scale too. It is written beside the last one and
-takes its name only when it is complete, so that at every moment there is a whole one on disk.
+run has them, the position in the data, the schedule and the loss scale too. It is written beside
+the last one, read back, and takes its name only then, so that at every moment there is a whole one
+on disk.
 """
 
-import os
-import pickle
-import random
-import struct
-import zipfile
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
@@ -19,17 +14,15 @@ import torch
 from torch import nn
 
 from course_utils.arguments import count
+from course_utils.train import archive
 from course_utils.train.loop import Step
+from course_utils.train.random_states import random_states, restore_random_states
 from course_utils.train.step import Diverged, Precision
 
-PARTIAL = ".partial"
 FP32 = "fp32"  # the precision of a run without a recipe
-CONTENTS = {"step", "model", "optimizer", "kind", "batches", "precision", "random"}
-# The errors that reading raises for a damaged archive, or for a file that is no checkpoint.
-BROKEN = (
-    OSError, EOFError, RuntimeError, ValueError, OverflowError, IndexError, zipfile.BadZipFile,
-    zlib.error, struct.error, pickle.UnpicklingError,
-)  # fmt: skip
+CONTENTS = {
+    "step", "model", "optimizer", "kind", "order", "batches", "schedule", "precision", "random",
+}  # fmt: skip
 
 
 class Stateful(Protocol):
@@ -50,19 +43,21 @@ class Checkpoints:
         model: nn.Module,
         optimizer: torch.optim.Optimizer,
         batches: Stateful | None = None,
+        schedule: Stateful | None = None,
         precision: Precision | None = None,
         keep: int = 2,
     ) -> None:
         self.folder = Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         self.model, self.optimizer = model, optimizer
-        self.batches, self.precision = batches, precision
+        self.batches, self.schedule, self.precision = batches, schedule, precision
         self.keep = count("keep", keep)
-        self.skipped: list[Path] = []
+        self.skipped: dict[Path, str] = {}
 
     def paths(self) -> list[Path]:
         """The complete checkpoints in the folder, newest first."""
-        return sorted(self.folder.glob("step-*.pt"), reverse=True)
+        numbered = (path for path in self.folder.glob("step-*.pt") if path.stem[5:].isdecimal())
+        return sorted(numbered, key=_step_of, reverse=True)
 
     def every(self, steps: int) -> Callable[[Step], None]:
         """A callback for the loop that saves a checkpoint after every `steps` steps."""
@@ -70,48 +65,43 @@ class Checkpoints:
         return lambda step: None if step.number % steps else self.save(step.number) and None
 
     def save(self, step: int) -> Path:
-        """Write a checkpoint, then remove older ones; returns the new one's path.
+        """Write a checkpoint, read it back, then remove older ones; returns the new one's path.
 
-        Raises `Diverged` if a parameter is not finite, and OSError if the disk is full or
-        cannot be written; the earlier checkpoints stay in both cases.
+        Raises `Diverged` if a parameter or the optimizer's state is not finite or a buffer is NaN,
+        ValueError for a part that could not be read back, and OSError if the disk is full or cannot
+        be written; the earlier checkpoints stay in every case.
         """
+        step = count("step", step, at_least=0)
         self._refuse_what_is_not_finite(step)
-        final = self.folder / f"step-{count('step', step, at_least=0):08d}.pt"
-        partial = final.with_name(final.name + PARTIAL)
+        final = self.folder / f"step-{step:08d}.pt"
         try:
-            with open(partial, "wb") as file:
-                torch.save(self._state(step), file)
-                file.flush()
-                os.fsync(file.fileno())  # on the disk, not only in the system's memory
-            os.replace(partial, final)  # atomic: the name means the old file or the new one
-        except (OSError, RuntimeError) as error:
-            partial.unlink(missing_ok=True)
+            archive.write(final, self._state(step))
+        except (OSError, ValueError) as error:
             kept = ", ".join(path.name for path in self.paths()) or "none"
-            raise OSError(f"step {step} was not saved ({_reason(error)}); kept: {kept}") from error
-        _sync(self.folder)
+            raise type(error)(f"step {step} was not saved ({error}); kept: {kept}") from error
         self._remove_old(final)
         return final
 
     def load(self) -> int:
         """Restore the newest checkpoint that is whole and return its step; 0 if there is none.
 
-        Files that are truncated, damaged or no checkpoints are left alone and listed in `skipped`.
+        Files that are truncated, damaged or no checkpoints are left alone; `skipped` says why.
         Raises ValueError for a checkpoint of another model, optimizer or precision, or one without
         the batches' state where it is needed, before anything is changed; and when there are files
         but none can be read, so that no run silently starts over.
         """
-        self.skipped = []
+        self.skipped = {}
         for path in self.paths():
             try:
                 state = _read(path)
-            except BROKEN:
-                self.skipped.append(path)
+            except archive.BROKEN as error:
+                self.skipped[path] = archive.why(error)
                 continue
             self._restore(state, path.name)
             return state["step"]
         if self.skipped:
-            names = ", ".join(path.name for path in self.skipped)
-            raise ValueError(f"no checkpoint in {self.folder} can be read: {names} are damaged")
+            why = "; ".join(f"{path.name}: {words}" for path, words in self.skipped.items())
+            raise ValueError(f"no checkpoint in {self.folder} can be read: {why}")
         return 0
 
     def _state(self, step: int) -> dict:
@@ -120,7 +110,9 @@ class Checkpoints:
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "kind": _kind(self.optimizer),
+            "order": _order(self.model, self.optimizer),
             "batches": None if self.batches is None else self.batches.state_dict(),
+            "schedule": None if self.schedule is None else self.schedule.state_dict(),
             "precision": {"name": FP32} if self.precision is None else self.precision.state_dict(),
             "random": random_states(),
         }
@@ -129,8 +121,15 @@ class Checkpoints:
         _must_match(name, state["model"], self.model.state_dict())
         if state["kind"] != _kind(self.optimizer):
             raise ValueError(f"{name} is of another optimizer: {state['kind']}")
+        order = _order(self.model, self.optimizer)
+        if state["order"] != order:
+            raise ValueError(
+                f"{name} is of another optimizer: {_other_order(state['order'], order)}"
+            )
         if self.batches is not None and state["batches"] is None:
             raise ValueError(f"{name} does not say where the batches were: saved without them")
+        if self.schedule is not None and state["schedule"] is None:
+            raise ValueError(f"{name} does not say where the schedule was: saved without it")
         used, saved = getattr(self.precision, "name", FP32), state["precision"]["name"]
         if saved != used:
             raise ValueError(f"{name} is of a run in {saved!r}, this one is in {used!r}")
@@ -141,62 +140,68 @@ class Checkpoints:
         self.model.load_state_dict(state["model"])
         if self.batches is not None:
             self.batches.load_state_dict(state["batches"])
+        if self.schedule is not None:
+            self.schedule.load_state_dict(state["schedule"])
         if self.precision is not None:
             self.precision.load_state_dict(state["precision"])
         restore_random_states(state["random"])
 
     def _refuse_what_is_not_finite(self, step: int) -> None:
-        for name, parameter in self.model.named_parameters():
-            if not parameter.isfinite().all():
+        values = dict(self.model.named_parameters())
+        names = {id(parameter): name for name, parameter in values.items()}
+        for parameter, state in self.optimizer.state.items():
+            owner = names.get(id(parameter), "a parameter")
+            found = {f"{key} of {owner}": x for key, x in state.items() if torch.is_tensor(x)}
+            values |= found
+        for name, value in values.items():
+            if not value.isfinite().all():
                 raise Diverged(f"{name} is not finite after step {step}: no checkpoint is written")
+        for name, buffer in self.model.named_buffers():  # infinity may be meant, as in a mask
+            if buffer.isnan().any():
+                raise Diverged(f"{name} is NaN after step {step}: no checkpoint is written")
 
     def _remove_old(self, newest: Path) -> None:
         """Keep `newest` and the whole ones before it, `keep` in all; remove what is older."""
-        self.skipped = [path for path in self.skipped if path != newest]
-        older = [path for path in self.paths() if path.name <= newest.name]
+        self.skipped.pop(newest, None)
+        older = [path for path in self.paths() if _step_of(path) <= _step_of(newest)]
         for path in [path for path in older if path not in self.skipped][self.keep :]:
             path.unlink(missing_ok=True)
-        for path in self.folder.glob(f"step-*.pt{PARTIAL}"):  # left by a crash
+        for path in self.folder.glob(f"step-*.pt{archive.PARTIAL}"):  # left by a crash
             path.unlink(missing_ok=True)
 
 
-def random_states() -> dict:
-    """The states of Python's and torch's generators, as `weights_only` loading accepts them."""
-    states = {"python": random.getstate(), "torch": torch.get_rng_state()}
-    if torch.cuda.is_available():
-        states["cuda"] = torch.cuda.get_rng_state_all()
-    return states
-
-
-def restore_random_states(states: dict) -> None:
-    """Set the generators to `states`, which `random_states` returned."""
-    version, numbers, gauss = states["python"]
-    random.setstate((version, tuple(numbers), gauss))
-    torch.set_rng_state(states["torch"])
-    if "cuda" in states and torch.cuda.is_available():
-        torch.cuda.set_rng_state_all(states["cuda"])
+def _step_of(path: Path) -> int:
+    return int(path.stem[5:])
 
 
 def _read(path: Path) -> dict:
-    """What the file holds; one of `BROKEN` if it is damaged or no checkpoint."""
-    with zipfile.ZipFile(path) as archive:  # what torch.save writes, with a checksum of each part
-        damaged = archive.testzip()
-    if damaged:
-        raise ValueError(f"{path.name} is damaged in {damaged}")
-    state = torch.load(path, map_location="cpu", weights_only=True)
+    """What the file holds; one of `archive.BROKEN` if it is damaged or no checkpoint."""
+    state = archive.read(path)
     if not isinstance(state, dict) or state.keys() != CONTENTS:
-        raise ValueError(f"{path.name} is no checkpoint of this class")
+        raise ValueError("it is no checkpoint of this class")
     return state
-
-
-def _reason(error: OSError | RuntimeError) -> BaseException:
-    """The disk's own error, which torch.save may hide behind one about positions in the file."""
-    hidden = error.__context__
-    return hidden if isinstance(error, RuntimeError) and isinstance(hidden, OSError) else error
 
 
 def _kind(optimizer: torch.optim.Optimizer) -> str:
     return f"{type(optimizer).__module__}.{type(optimizer).__qualname__}"
+
+
+def _order(model: nn.Module, optimizer: torch.optim.Optimizer) -> list[list[str]]:
+    """The names of the parameters in each of the optimizer's groups, whose state is by position."""
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    groups = [group["params"] for group in optimizer.param_groups]
+    return [
+        [names.get(id(p), "a parameter of none of the model's") for p in group] for group in groups
+    ]
+
+
+def _other_order(saved: list[list[str]], wanted: list[list[str]]) -> str:
+    """In words where two orders of parameters differ first."""
+    for group, pair in enumerate(zip(saved, wanted, strict=False)):
+        for at, (there, here) in enumerate(zip(*pair, strict=False)):
+            if there != here:
+                return f"parameter {at} of group {group} is {there} in the file, {here} here"
+    return "its groups have other numbers of parameters"
 
 
 def _must_match(name: str, saved: dict, wanted: dict) -> None:
@@ -209,15 +214,7 @@ def _must_match(name: str, saved: dict, wanted: dict) -> None:
             )
 
 
-def _form(tensor: torch.Tensor) -> str:
-    return f"{tuple(tensor.shape)} of {tensor.dtype}"
-
-
-def _sync(folder: Path) -> None:
-    """Write the folder to disk too, so that the new name lasts; Windows cannot, and need not."""
-    if os.name == "posix":
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+def _form(value: object) -> str:
+    if not torch.is_tensor(value):
+        return "extra state"  # what a module's get_extra_state returned
+    return f"{tuple(value.shape)} of {value.dtype}"

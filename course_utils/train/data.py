@@ -5,6 +5,7 @@ the pages that are touched and drops them again when it needs room.
 """
 
 import mmap
+import os
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -16,6 +17,7 @@ from torch import Tensor
 from torch.utils.data import Dataset, get_worker_info
 
 from course_utils.arguments import choice, count, one_of, shown
+from course_utils.train.archive import PARTIAL
 
 DTYPES = ("uint8", "uint16", "uint32", "int32", "int64")
 NPY = b"\x93NUMPY"  # how a file of np.save begins
@@ -43,15 +45,31 @@ def write_tokens(
     """Write whole numbers to `path`, nothing else: no header. Returns how many.
 
     `tokens` is an array, or an iterable of arrays, so that no more than one of them is in memory.
-    Raises ValueError for a number that `dtype` cannot hold.
+    They are written beside `path` and take its name when all are there: until then, and after an
+    error, what stood at `path` stays. Raises ValueError for a number that `dtype` cannot hold, and
+    TypeError for what is no array.
     """
-    kind = np.dtype(one_of("dtype", dtype, DTYPES))
-    written = 0
-    with open(path, "wb") as file:
-        for part in [tokens] if isinstance(tokens, np.ndarray) else tokens:
-            _fitting(np.asarray(part), kind).tofile(file)
-            written += np.size(part)
+    kind, path = np.dtype(one_of("dtype", dtype, DTYPES)), Path(path)
+    parts = [tokens] if isinstance(tokens, np.ndarray) else _parts(tokens)
+    partial, written = path.with_name(path.name + PARTIAL), 0
+    try:
+        with open(partial, "wb") as file:
+            for part in parts:
+                _fitting(np.asarray(part), kind).tofile(file)
+                written += np.size(part)
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
     return written
+
+
+def _parts(tokens: object) -> Iterable[np.ndarray]:
+    """The arrays in `tokens`; TypeError for a tensor, a text, or what cannot be iterated."""
+    if isinstance(tokens, Tensor):
+        raise TypeError(f"tokens must be a NumPy array: pass x.numpy(), got {shown(tokens)}")
+    if isinstance(tokens, (str, bytes)) or not isinstance(tokens, Iterable):
+        raise TypeError(f"tokens must be an array or an iterable of arrays, got {shown(tokens)}")
+    return tokens
 
 
 def open_tokens(
@@ -89,9 +107,11 @@ class Batches:
     """An endless iterator of random windows: inputs and targets, both int64 of shape (B, T).
 
     A window is `context` + 1 consecutive tokens: the inputs are all but the last, the targets all
-    but the first. With `prefetch`, the next batch is cut in a thread while this one is used. On
-    CUDA, batches are put into pinned memory and copied without waiting. What `open_tokens` returns
-    is read with little memory however large the file is: pages that were read are released.
+    but the first. With `prefetch`, the next batch is cut in a thread while this one is used; on
+    CUDA that thread also puts it into pinned memory, from where it is copied without waiting.
+    (Pinning at the moment of the copy costs more than it saves, and other devices do not hold on to
+    memory that they are still copying from.) What `open_tokens` returns is read with little memory
+    however large the file is: pages that were read are released.
     """
 
     def __init__(
@@ -129,14 +149,15 @@ class Batches:
         else:
             batch, self._state = (self._next or self._pool.submit(self._cut)).result()
             self._next = self._pool.submit(self._cut)
-        batch = batch.to(self.device, non_blocking=True)
+        batch = batch.to(self.device, non_blocking=batch.is_pinned())
         return batch[:, :-1], batch[:, 1:]
 
     def _cut(self) -> tuple[Tensor, dict]:
         """Windows at random starts, and the generator's state after them."""
         starts = self.rng.integers(0, len(self.windows), size=self.batch)
         batch = torch.from_numpy(self._read(starts))
-        batch = batch.pin_memory() if self.device.type == "cuda" else batch
+        if self._pool is not None and self.device.type == "cuda":
+            batch = batch.pin_memory()
         return batch, self.rng.bit_generator.state
 
     def _read(self, starts: np.ndarray) -> np.ndarray:

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float32
 from torch import Tensor, nn
 
-from course_utils.arguments import one_line, one_of
+from course_utils.arguments import cause, one_of
 from course_utils.formats.fp8 import E4M3, E5M2, round_fp8
 from course_utils.train.fp8 import Fp8Linear
 from course_utils.train.step import Diverged, LossFn, Precision
@@ -151,6 +151,6 @@ def choose(name: str, device: str | torch.device = "cpu") -> Precision:
         recipe = kind(name, tiny.device, dtype)
         recipe._matmul(tiny)
     except (RuntimeError, AssertionError, TypeError) as error:
-        reason = one_line(str(error))
+        reason = cause(error) or type(error).__name__
         raise ValueError(f"{str(device)!r} cannot compute in {dtype} here: {reason}") from error
     return recipe

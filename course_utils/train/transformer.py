@@ -48,16 +48,16 @@ class GPTBlock(nn.Module):
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
-        d, kv = config.width, config.kv_width
+        d, q, kv = config.width, config.q_width, config.kv_width
         self.config = config
         self.norm1, self.norm2 = nn.LayerNorm(d), nn.LayerNorm(d)
-        self.qkv = nn.Linear(d, d + 2 * kv)
-        self.out = nn.Linear(d, d)
+        self.qkv = nn.Linear(d, q + 2 * kv)
+        self.out = nn.Linear(q, d)
         self.up, self.down = nn.Linear(d, config.hidden), nn.Linear(config.hidden, d)
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
         """`x` plus what attention adds between positions, and the feed-forward layer at each."""
-        widths = (self.config.width, self.config.kv_width, self.config.kv_width)
+        widths = (self.config.q_width, self.config.kv_width, self.config.kv_width)
         x = x + self.out(attention(*self.qkv(self.norm1(x)).split(widths, -1), self.config))
         return x + self.down(F.gelu(self.up(self.norm2(x))))
 
@@ -93,10 +93,10 @@ class LlamaBlock(nn.Module):
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
-        d, kv, h = config.width, config.kv_width, config.hidden
+        d, q, kv, h = config.width, config.q_width, config.kv_width, config.hidden
         self.config = config
         self.norm1, self.norm2 = nn.RMSNorm(d), nn.RMSNorm(d)
-        self.q, self.out = (nn.Linear(d, d, bias=False) for _ in range(2))
+        self.q, self.out = nn.Linear(d, q, bias=False), nn.Linear(q, d, bias=False)
         self.k, self.v = (nn.Linear(d, kv, bias=False) for _ in range(2))
         self.gate, self.up = (nn.Linear(d, h, bias=False) for _ in range(2))
         self.down = nn.Linear(h, d, bias=False)
@@ -112,12 +112,12 @@ class LlamaBlock(nn.Module):
 
 
 def attention(
-    q: Float[Tensor, "B T D"],
+    q: Float[Tensor, "B T Q"],
     k: Float[Tensor, "B T KV"],
     v: Float[Tensor, "B T KV"],
     config: TransformerConfig,
     rotary: tuple[Tensor, Tensor] | None = None,
-) -> Float[Tensor, "B T D"]:
+) -> Float[Tensor, "B T Q"]:
     """Causal attention: each position averages the values at positions up to its own.
 
     With fewer KV heads than heads, a group of heads shares each of them (grouped-query attention).
