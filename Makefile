@@ -9,7 +9,7 @@ ARGS ?=
 READY := .venv/ready
 COURSE := .venv/bin/python -m course_utils.workshop
 
-.PHONY: help lab slides test bench execute format reset student
+.PHONY: help lab slides test machines gpu wheels bench execute format reset student
 
 help: ## list these commands
 	@sed -n 's/^\([a-z]*\):.*## /make \1|/p' Makefile | awk -F'|' '{ printf "%-14s%s\n", $$1, $$2 }'
@@ -32,8 +32,19 @@ execute: $(READY) ## run and save the notebooks, or one of them  (CHAPTER=00)
 format: $(READY) ## format the code, notebooks included
 	@.venv/bin/ruff check --fix . && .venv/bin/ruff format .
 
-test: $(READY) ## run every test, or one part: style, package, notebooks, browser  (PART=style)
+test: $(READY) ## run every test, or one part: style, package, notebooks, accelerator, browser  (PART=style)
 	@.venv/bin/python -m tests $(PART)
+
+machines: $(READY) ## run the notebooks on one core and in 2 GB, where such limits can be set
+	@.venv/bin/python -m tests.machines
+
+# With PYTHON=python3.12 that Python's own torch; what it lacks comes from wheels/.
+GPU_PYTHON = $(if $(filter command,$(origin PYTHON)),$(PYTHON),$(firstword $(wildcard .venv/bin/python) $(PYTHON)))
+gpu: ## check the course on this machine's accelerator and record it  (PYTHON=python3.12)
+	@$(GPU_PYTHON) -m tests.gpu $(ARGS)
+
+wheels: $(READY) ## collect what make gpu needs where pip reaches nothing  (ARGS="--python 3.12")
+	@.venv/bin/python -m tests.gpu.wheels $(ARGS)
 
 bench: $(READY) ## set the instruments beside torch's own and other packages, time the chapters  (some minutes, 1 GB of temporary disk; leave the machine alone)
 	@.venv/bin/python -m tests.bench

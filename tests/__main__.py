@@ -5,14 +5,18 @@ python -m tests package    one of them, or several
 """
 
 import argparse
+import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from xml.etree import ElementTree
+
+from tests import machines
 
 ROOT = Path(__file__).parents[1]
 SECONDS_A_CELL = 900  # far more than any cell needs: only one that hangs is ended
@@ -23,11 +27,14 @@ NBVAL = (
     "--nbval-kernel-startup-timeout=600",
     f"--nbval-cell-timeout={SECONDS_A_CELL}",
 )
+BOOKS = ("pytest", "-p", "tests.nbval_budget", *NBVAL, "notebooks")
+APART = [f"--ignore=tests/{part}" for part in ("browser", "pretended", "gpu")]
 # A part is what `python -m` runs, command after command.
 PARTS: dict[str, tuple[tuple[str, ...], ...]] = {
     "style": (("ruff", "check", "."), ("ruff", "format", "--check", ".")),
-    "package": (("pytest", "tests", "--ignore=tests/browser"),),
-    "notebooks": (("pytest", "-p", "tests.nbval_budget", *NBVAL, "notebooks"),),
+    "package": (("pytest", "tests", *APART),),
+    "notebooks": (BOOKS,),
+    "accelerator": (("pytest", "tests/pretended"), BOOKS),
     "browser": (("pytest", "tests/browser"),),
 }
 
@@ -50,20 +57,25 @@ class Result:
 def run(part: str) -> Result:
     """Run every command of a part, whatever the ones before it say, with its output shown."""
     began, green, found = perf_counter(), True, []
-    for command in PARTS[part]:
-        print(f"\n== {part}: {' '.join(command)}", flush=True)
-        status, words = _command(command)
-        green &= status == 0
-        found += words
+    if part == "accelerator" and (lacking := machines.missing()):
+        print(f"\n== {part}: SKIPPED, {lacking}", flush=True)
+        return Result(part, True, (f"SKIPPED: {lacking}",), 0.0)
+    with machines.pretended() if part == "accelerator" else nullcontext({}) as variables:
+        for command in PARTS[part]:
+            print(f"\n== {part}: {' '.join(command)}", flush=True)
+            status, words = _command(command, variables)
+            green &= status == 0
+            found += words
     return Result(part, green, tuple(found), perf_counter() - began)
 
 
-def _command(command: Sequence[str]) -> tuple[int, list[str]]:
+def _command(command: Sequence[str], variables: Mapping[str, str]) -> tuple[int, list[str]]:
     """The exit status of one command, and pytest's own counts where it is pytest."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         noted = [f"--junit-xml={report}"] if command[0] == "pytest" else []
-        ran = subprocess.run([sys.executable, "-m", *command, *noted], cwd=ROOT)
+        options = {"cwd": ROOT, "env": {**os.environ, **variables}}
+        ran = subprocess.run([sys.executable, "-m", *command, *noted], **options)
         return ran.returncode, counts(report.read_text("utf-8")) if report.exists() else []
 
 

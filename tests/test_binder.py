@@ -20,7 +20,8 @@ def requirements(file: Path) -> list[str]:
 
 
 def test_binder_pins_what_was_tested():
-    tested = requirements(REPOSITORY / "requirements.txt")
+    every = requirements(REPOSITORY / "requirements.txt")
+    tested = [line for line in every if not line.startswith("nvidia-ml-py==")]  # no GPU there
     on_binder = requirements(BINDER / "requirements.txt")
     assert on_binder[0] == CPU_INDEX
     assert [line.replace("+cpu", "") for line in on_binder[1:]] == tested

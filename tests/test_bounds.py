@@ -1,13 +1,16 @@
 """The sentence after a measurement: each bound, and what lies outside all of them."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
 from course_utils import compare, hardware, measure
 from course_utils.compare.bounds import bound
 from course_utils.hardware import this_machine
-from course_utils.measure import roofline
+from course_utils.measure import bandwidth, peaks, roofline
 from course_utils.session import session
+from tests.simulated_cuda import SimulatedCuda, install
 
 PEAK = measure.Peak(1e12, "measured", "here", "fp32")
 MEMORY = measure.Bandwidth(1e10, "measured", "here")
@@ -34,7 +37,7 @@ def test_the_bound_that_explains_it(seconds, flops, nbytes, words):
 
 
 def test_a_promise_that_is_exceeded_speaks_against_the_measurement():
-    promise = measure.Limits(measure.Peak(1e12, "promised", "datasheet", "fp32"), MEMORY, START)
+    promise = measure.Limits(measure.Peak(1e12, "datasheet", "datasheet", "fp32"), MEMORY, START)
     words = bound(0.5, flops=1e12, nbytes=1e9, limits=promise)
     assert words == "It is faster than the datasheet promises: are its FLOPs and its time right?"
 
@@ -111,9 +114,9 @@ def test_nothing_is_said_to_be_imitated_without_evidence(given, limits):
 
 
 def fp32_on_cuda(peak):
-    promise = measure.Peak(2e13, "promised", "datasheet", "fp32")
-    roof = measure.Peak(peak, "promised", "datasheet", "fp32")
-    return measure.Limits(roof, measure.Bandwidth(1e12, "promised", "datasheet"), START, promise)
+    promise = measure.Peak(2e13, "datasheet", "datasheet", "fp32")
+    roof = measure.Peak(peak, "datasheet", "datasheet", "fp32")
+    return measure.Limits(roof, measure.Bandwidth(1e12, "datasheet", "datasheet"), START, promise)
 
 
 TF32 = "ran as TF32: in fp32 itself no more than 20 TFLOP/s are promised."
@@ -185,8 +188,8 @@ def test_limits_on_cuda_know_plain_fp32(monkeypatch, a100, tf32):
 def test_limits_of_a_measured_narrow_format_know_the_best_fp32_product(monkeypatch):
     best = measure.Peak(1e30, "measured", "earlier", "fp32")
     slow = measure.Peak(1e9, "measured", "here", "bf16")
-    monkeypatch.setattr(session, "peaks", {("cpu", "fp32"): best})
-    monkeypatch.setattr(roofline, "peak", lambda *_, **__: slow)
+    monkeypatch.setattr(session, "peaks", {("cpu", "fp32", *peaks._settings("cpu")): best})
+    monkeypatch.setattr(roofline, "reference_peak", lambda *_, **__: slow)
     monkeypatch.setattr(hardware, "machine", lambda: hardware.Machine("cpu", "x", 2, 2, 1, None))
     monkeypatch.setattr(
         this_machine, "machine", lambda: hardware.Machine("cpu", "x", 2, 2, 1, None)
@@ -205,8 +208,32 @@ def test_the_slower_of_two_copies_counts_if_it_is_to_be_trusted(monkeypatch, tri
     def found(fn, *, budget, device):
         assert budget == 0.25
         times, doubt = left.pop(0)
-        return measure.Time((times * 2 * 2**26 / 1e10,) * 5, 1, "cpu", doubt)
+        return measure.Time((times * 2 * bandwidth._size("cpu") / 1e10,) * 5, 1, "cpu", doubt)
 
-    monkeypatch.setattr(roofline, "time", found)
-    bandwidth = measure.measured_bandwidth("cpu", budget=0.5)
-    assert bandwidth.value == pytest.approx(rate) and bandwidth.trusted and not left
+    monkeypatch.setattr(bandwidth, "time", found)
+    copied = measure.measured_bandwidth("cpu", budget=0.5)
+    assert copied.value == pytest.approx(rate) and copied.trusted and not left
+
+
+@pytest.mark.parametrize(("free", "size"), [(1000, 64), (2000, 64), (3000, 128), (10**6, 128)])
+def test_copies_are_as_large_as_memory_allows(monkeypatch, free, size):
+    """In MiB; the tighter of what is free and what a container allows counts."""
+    memory = SimpleNamespace(available=free * 2**20)
+    monkeypatch.setattr(bandwidth.psutil, "virtual_memory", lambda: memory)
+    monkeypatch.setattr(hardware, "usable_memory", lambda: 2**50)
+    assert bandwidth._size("cpu") == size * 2**20
+    monkeypatch.setattr(hardware, "usable_memory", lambda: 2**30)
+    assert bandwidth._size("cpu") == 64 * 2**20
+
+
+def test_on_cuda_copies_are_four_times_the_l2_cache(monkeypatch):
+    seen = []
+
+    def copied(device, nbytes, budget):
+        seen.append(nbytes // 2**20)
+        return measure.Time((2 * nbytes / 3e12,) * 5, 1, "cuda", clock="device")
+
+    install(monkeypatch, SimulatedCuda())  # its L2 cache has 96 MiB
+    monkeypatch.setattr(bandwidth, "_copy", copied)
+    assert measure.measured_bandwidth("cuda").value == pytest.approx(3e12)
+    assert seen == [384, 384]

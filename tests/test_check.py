@@ -1,5 +1,6 @@
 """Every exercise: the right answer, likely wrong ones, and nonsense; the machinery around them."""
 
+import numpy as np
 import pytest
 import torch
 from einops import rearrange
@@ -7,6 +8,7 @@ from einops import rearrange
 from course_utils import check, formats, hardware
 from course_utils.check import exercise as machinery
 from course_utils.session import session
+from course_utils.train.random_states import random_states
 from tests import answers_training
 
 
@@ -308,6 +310,27 @@ def test_nonsense_gets_one_line_and_never_an_error(id, nonsense):
     verdict = exercise(id)(nonsense)
     assert verdict.state == "wrong"
     assert "\n" not in repr(verdict) and len(repr(verdict)) < 200
+
+
+def test_scalars_of_numpy_and_torch_are_numbers():
+    for made in (
+        np.float32(2.5),
+        np.array(2.5),
+        torch.tensor(2.5),
+        torch.nn.Parameter(torch.tensor(2.5)),
+    ):
+        assert machinery.finite(made) == 2.5
+    for made in (torch.ones(1), torch.tensor(torch.nan), torch.tensor(True), np.array(True)):
+        with pytest.raises(machinery.Wrong, match="a finite number is expected"):
+            machinery.finite(made)
+
+
+@pytest.mark.parametrize("id", CASES)
+def test_no_check_touches_the_learner_s_generators(id):
+    for answer in (CASES[id], lambda *a, **k: torch.rand(3), None):
+        before = repr(random_states())
+        exercise(id)(answer)
+        assert repr(random_states()) == before
 
 
 @pytest.mark.parametrize("id", CASES)

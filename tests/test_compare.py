@@ -176,20 +176,43 @@ def test_mfu_sentences():
     assert half == "On this machine the MFU is 0.50, of the measured fp32 peak."
     assert repr(half) == str(half) and "\nOn this machine" in half._repr_html_()
     assert "peak is too low" in compare.mfu(flops=2e12, time=time(1.0), peak=peak())
-    promise = measure.Peak(1e12, "promised", "datasheet", "bf16")
+    promise = measure.Peak(1e12, "datasheet", "datasheet", "bf16")
     assert "are mistaken" in compare.mfu(flops=2e12, time=time(1.0), peak=promise)
     counted = compare.mfu(
         flops=measure.Flops(2 * 10**11, 3 * 10**11, {}), time=time(1.0), peak=peak()
     )
     assert counted == half
-    for given in ({"time": 0.5, "peak": peak()}, {"time": time(1.0), "peak": 1e12}):
-        with pytest.raises(TypeError, match="must come from measure"):
-            compare.mfu(flops=1e11, **given)
     for doubtful in (
         compare.mfu(flops=5e11, time=time(1.0, doubt="noise"), peak=peak()),
         compare.mfu(flops=5e11, time=time(1.0), peak=peak(doubt="noise")),
     ):
         assert doubtful == "On this machine the MFU cannot be told: noise."
+
+
+def test_the_mfu_of_several_devices_is_that_of_each():
+    one = compare.mfu(flops=4.5e11, time=time(1.0), peak=peak())
+    sixteen = compare.mfu(flops=4.5e11, time=time(1.0), peak=peak(), devices=16)
+    assert "0.45" in one and "0.03" in sixteen
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"time": 0.5}, "time must come from measure.time, got 0.5"),
+        ({"peak": 1e12}, "peak must come from measure.reference_peak, got 1000"),
+        ({"time": peak(), "peak": time(1.0)}, "time must come from measure.time"),
+        ({"peak": time(1.0)}, "peak must come from measure.reference_peak"),
+        ({"time": time(0.0)}, "time must be .* above 0"),
+        ({"peak": peak(0.0)}, "peak must be .* above 0"),
+        ({"flops": 0}, "flops must be .* above 0"),
+        ({"flops": None}, "flops must be .* above 0"),
+        ({"devices": 0}, "devices must be a whole number at least 1"),
+        ({"devices": 1.5}, "devices must be a whole number"),
+    ],
+)
+def test_what_the_mfu_is_given_is_named(given, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        compare.mfu(**{"flops": 1e11, "time": time(1.0), "peak": peak(), **given})
 
 
 # What a guess is told

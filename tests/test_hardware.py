@@ -1,7 +1,11 @@
 """The datasheet table and the machine: whole names only, and never an invented number."""
 
+import os
+import subprocess
+import sys
 import tomllib
 from importlib.resources import files
+from pathlib import Path
 
 import psutil
 import pytest
@@ -10,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from course_utils import hardware
-from course_utils.hardware import this_machine
+from course_utils.hardware import limits, this_machine
 
 SHEET = files("course_utils.hardware").joinpath("datasheets.toml")
 ROWS = tomllib.loads(SHEET.read_text("utf-8"))["device"]
@@ -104,34 +108,137 @@ def test_this_machine():
 def test_a_machine_without_a_promise_reads_as_such(monkeypatch):
     monkeypatch.setattr(this_machine, "find", lambda name: None)
     assert "no datasheet figure" in repr(hardware.machine())
-    assert hardware.promised() is None
+    assert hardware.datasheet_peak() is None
     with pytest.raises(ValueError, match="dtype must be one of"):
-        hardware.promised("fp32")
+        hardware.datasheet_peak("fp32")
 
 
 def test_container_quota_version_2(tmp_path):
     (tmp_path / "cpu.max").write_text("150000 100000\n")
-    assert this_machine._cpu_quota(tmp_path) == 1.5
+    assert limits._cpu_quota(tmp_path) == 1.5
     (tmp_path / "cpu.max").write_text("max 100000\n")
-    assert this_machine._cpu_quota(tmp_path) is None
+    assert limits._cpu_quota(tmp_path) is None
 
 
 def test_container_quota_version_1(tmp_path):
-    (tmp_path / "cpu").mkdir()
-    (tmp_path / "cpu/cpu.cfs_quota_us").write_text("50000")
-    (tmp_path / "cpu/cpu.cfs_period_us").write_text("100000")
-    assert this_machine._cpu_quota(tmp_path) == 0.5
-    (tmp_path / "cpu/cpu.cfs_quota_us").write_text("-1")
-    assert this_machine._cpu_quota(tmp_path) is None
-    assert this_machine._cpu_quota(tmp_path / "absent") is None
+    (tmp_path / "cpu.cfs_quota_us").write_text("50000")
+    (tmp_path / "cpu.cfs_period_us").write_text("100000")
+    assert limits._cpu_quota(tmp_path) == 0.5
+    (tmp_path / "cpu.cfs_quota_us").write_text("-1")
+    assert limits._cpu_quota(tmp_path) is None
+    assert limits._cpu_quota(tmp_path / "absent") is None
 
 
-def test_container_limits_reach_the_machine(tmp_path, monkeypatch):
-    monkeypatch.setattr(this_machine, "_CGROUP", tmp_path)
-    (tmp_path / "cpu.max").write_text("50000 100000\n")
-    (tmp_path / "memory.max").write_text(str(2 * 2**30))
-    assert hardware.usable_cores() == 0.5
-    assert hardware.usable_memory() == 2 * 2**30
+@pytest.fixture
+def groups(tmp_path, monkeypatch):
+    """Write a machine's control groups: what the process is told, and the files of the trees."""
+    monkeypatch.setattr(limits, "_CGROUP", tmp_path / "cgroup")
+    monkeypatch.setattr(limits, "_MEMBERSHIP", tmp_path / "membership")
+
+    def written(membership, files):
+        if membership is not None:
+            (tmp_path / "membership").write_text(membership)
+        for name, value in files.items():
+            file = tmp_path / "cgroup" / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(value)
+
+    return written
+
+
+V1 = "5:devices:/spawner\n4:memory:/spawner/user-3\n1:cpu,cpuacct:/spawner/user-3\n"
+ONE_CORE = {"cpu.cfs_quota_us": "100000", "cpu.cfs_period_us": "100000"}
+
+
+@pytest.mark.parametrize(
+    ("membership", "files"),
+    [
+        # In a container's root group, and where the process is not told its groups.
+        ("0::/\n", {"cpu.max": "100000 100000\n", "memory.max": "1500000000"}),
+        (None, {"cpu.max": "100000 100000\n", "memory.max": "1500000000"}),
+        # One and two levels down, as under systemd and its user slices.
+        ("0::/system.slice/jupyter-ada.service\n",
+         {"system.slice/jupyter-ada.service/cpu.max": "100000 100000\n",
+          "system.slice/jupyter-ada.service/memory.max": "1500000000",
+          "cpu.max": "max 100000\n", "memory.max": "max"}),
+        # The tightest limit may be any group's on the way.
+        ("0::/user.slice/ada/session\n",
+         {"user.slice/cpu.max": "100000 100000\n", "user.slice/ada/memory.max": "1500000000",
+          "user.slice/ada/session/cpu.max": "700000 100000\n",
+          "user.slice/ada/session/memory.max": "9900000000"}),
+        # Version 1 has a tree for each controller.
+        (V1, {f"cpu,cpuacct/spawner/user-3/{name}": value for name, value in ONE_CORE.items()}
+         | {"memory/spawner/user-3/memory.limit_in_bytes": "1500000000",
+            "memory/memory.limit_in_bytes": str(2**63 - 4096)}),
+        (V1, {f"cpu/{name}": value for name, value in ONE_CORE.items()}
+         | {"memory/spawner/memory.limit_in_bytes": "1500000000"}),
+    ],
+    ids=["root", "not told", "one level", "any level", "version 1", "version 1, above"],
+)  # fmt: skip
+def test_limits_at_any_depth_reach_the_machine(groups, monkeypatch, membership, files):
+    groups(membership, files)
+    if hasattr(limits.os, "sched_getaffinity"):
+        monkeypatch.setattr(limits.os, "sched_getaffinity", lambda _: set(range(8)))
+    monkeypatch.setattr(limits.os, "cpu_count", lambda: 8)
+    assert hardware.usable_cores() == 1
+    assert hardware.usable_memory() == 1_500_000_000
+
+
+def test_a_machine_without_limits_is_whole(groups, monkeypatch):
+    groups("0::/a/b\n", {"a/b/cpu.max": "max 100000\n", "a/memory.max": "max"})
+    assert hardware.usable_memory() == psutil.virtual_memory().total
+    assert hardware.usable_cores() >= 1 and hardware.usable_cores() % 1 == 0
+
+
+@pytest.mark.skipif(
+    not os.access("/sys/fs/cgroup/cpu", os.W_OK), reason="limits cannot be set here"
+)
+def test_a_real_limit_one_level_down_is_seen():
+    """Set on a group of its own, as root, with control groups of version 1."""
+    made = [Path(f"/sys/fs/cgroup/{tree}/course-test-{os.getpid()}") for tree in ("cpu", "memory")]
+    for folder in made:
+        folder.mkdir()
+    try:
+        (made[0] / "cpu.cfs_quota_us").write_text("50000")
+        (made[1] / "memory.limit_in_bytes").write_text(str(1500 * 2**20))
+        program = (
+            "import os, sys\n"
+            "for f in sys.argv[1:]: open(f + '/cgroup.procs', 'w').write(str(os.getpid()))\n"
+            "from course_utils import hardware\n"
+            "print(hardware.usable_cores(), hardware.usable_memory())\n"
+        )
+        command = [sys.executable, "-c", program, *map(str, made)]
+        said = subprocess.check_output(command, text=True)
+    finally:
+        for folder in made:
+            folder.rmdir()
+    assert said.split() == ["0.5", str(1500 * 2**20)]
+
+
+def test_an_accelerator_that_cannot_compute_is_left_alone(monkeypatch):
+    """As a V100 is with a PyTorch for CUDA 13, which carries no kernels for it."""
+    why = {"fp32": "no kernel image is available", "bf16": "too", "fp16": "too"}
+    monkeypatch.setattr(this_machine, "_accelerator", lambda: "cuda")
+    monkeypatch.setattr(this_machine, "refusals", lambda kind: why)
+    assert hardware.backend() == "cpu" and hardware.device_type(None) == "cpu"
+    card = hardware.machine()
+    assert "(cpu); cuda cannot compute with this PyTorch: no kernel image" in repr(card)
+    assert [fact for fact, _ in card.shown().rows] == [
+        fact for fact, _ in hardware.Machine("cpu", "x", 1, 1, 1, None).shown().rows
+    ]
+    monkeypatch.setattr(this_machine, "refusals", lambda kind: {"bf16": "not in this one"})
+    assert hardware.backend() == "cuda"
+
+
+def test_another_device_than_the_current_one_is_refused(monkeypatch):
+    """A time of cuda:0 under the name of cuda:1 would be wrong in silence."""
+    monkeypatch.setattr(this_machine, "backend", lambda: "cuda")
+    monkeypatch.setattr(torch.accelerator, "current_device_index", lambda: 1)
+    assert hardware.device_type("cuda") == hardware.device_type("cuda:1") == "cuda"
+    assert hardware.device_type(torch.device("cuda", 1)) == "cuda"
+    for other in ("cuda:0", torch.device("cuda", 2), "cuda:x"):
+        with pytest.raises(ValueError, match="device must be the current one, cuda:1, got 'cuda:"):
+            hardware.device_type(other)
 
 
 def test_dtype_names():
@@ -157,7 +264,7 @@ def test_the_promise_follows_the_tf32_setting(monkeypatch, device, setting, expe
     here = hardware.Machine("cuda", device, 8, 8, 10**10, hardware.find(device))
     monkeypatch.setattr(this_machine, "machine", lambda: here)
     monkeypatch.setattr(this_machine, "runs_as_tf32", lambda: setting == "tf32")
-    assert hardware.promised(torch.float32) == expected
+    assert hardware.datasheet_peak(torch.float32) == expected
 
 
 def test_the_tf32_setting_is_readable_however_it_was_set():

@@ -59,7 +59,7 @@ def test_a_command_that_fails_does_not_stop_its_part(monkeypatch, capfd):
 def test_an_unknown_part_is_named(capsys):
     with pytest.raises(SystemExit):
         runner.main(["stile"])
-    assert "style, package, notebooks, browser, got stile" in capsys.readouterr().err
+    assert "style, package, notebooks, accelerator, browser, got stile" in capsys.readouterr().err
 
 
 def test_make_passes_the_parts_on():

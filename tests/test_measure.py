@@ -13,11 +13,12 @@ import torch
 
 from course_utils import hardware, measure
 from course_utils.hardware import this_machine
-from course_utils.measure import clock, contention, peaks, series
-from course_utils.measure.peaks import best_matmul
+from course_utils.measure import clock, contention, peaks
+from course_utils.measure.peaks import measured_peak
 from course_utils.predict import matmul_flops
 from course_utils.session import session
 from tests.bench.timing import busy_neighbours
+from tests.simulated_cuda import SimulatedCuda, install
 
 
 def test_time_reports_what_it_saw():
@@ -70,80 +71,10 @@ def test_steady_work_is_trusted():
     assert any(found.trusted for found in attempts)
 
 
-class FakeDevice:
-    """A queue of work with a clock of its own, and a host whose clock moves only by what it does.
-
-    It shows which clock is read, when is waited for and that budgets hold. It cannot show that
-    torch's events and CUDA's clock are right, nor what launching really costs.
-    """
-
-    def __init__(self):
-        self.host = self.idle_from = 0.0
-        self.waits = 0
-
-    def launch(self, seconds):
-        self.host += 10e-6
-        self.idle_from = max(self.idle_from, self.host) + seconds
-
-    def work(self, seconds):
-        """The host computes, without the device."""
-        self.host += seconds
-
-    def wait(self, until=None):
-        self.waits += 1
-        self.host = max(self.host, self.idle_from if until is None else until)
-
-    def event(self, enable_timing=False):
-        return FakeEvent(self) if enable_timing else None
-
-
-class FakeEvent:
-    def __init__(self, device):
-        self.device, self.at = device, None
-
-    def record(self):
-        self.at = max(self.device.idle_from, self.device.host)
-
-    def synchronize(self):
-        self.device.wait(self.at)
-
-    def elapsed_time(self, end):
-        if self.device.host < end.at:
-            raise RuntimeError("both events must be completed before calculating elapsed time")
-        return (end.at - self.at) * 1000
-
-
 @pytest.fixture
 def fake(monkeypatch):
-    device = FakeDevice()
-    for module in (clock, series, peaks):
-        monkeypatch.setattr(module, "perf_counter", lambda: device.host)
-    monkeypatch.setattr(hardware, "device_type", lambda name: name)
-    monkeypatch.setattr(torch.cuda, "Event", device.event)
-    monkeypatch.setattr(torch.accelerator, "synchronize", lambda _: device.wait())
-    return device
-
-
-def test_cuda_is_timed_by_its_own_clock(fake):
-    fake.launch(0.3)  # work from before, which is neither timed nor charged
-    found = measure.time(lambda: fake.launch(0.01), budget=0.5, device="cuda")
-    assert found.samples == pytest.approx((0.01,) * len(found.samples), rel=0.01)
-    assert found.warm and found.trusted and found.value == pytest.approx(0.01)
-    assert 0.75 < fake.host <= 0.3 + 0.5 + 0.01
-    assert len(found.samples) > 40 and fake.waits < 10  # the queue is kept filled
-
-
-def test_cuda_calls_that_break_the_budget_are_not_started(fake):
-    slow = measure.time(lambda: fake.launch(0.2), budget=0.5, device="cuda")
-    assert len(slow.samples) == 1 and not slow.trusted and fake.host < 0.5
-    cold = measure.time(lambda: fake.launch(2.0), budget=0.5, device="cuda")
-    assert cold.samples == pytest.approx((2.0,), rel=0.01) and not cold.warm
-
-
-def test_another_accelerator_is_waited_for_after_each_call(fake):
-    found = measure.time(lambda: fake.launch(0.01), budget=0.5, device="mps")
-    assert min(found.samples) >= 0.01
-    assert fake.waits == len(found.samples) + 2  # once before, once for the warm-up
+    """A host whose clock moves only by what it does, and a device that it launches work on."""
+    return install(monkeypatch, SimulatedCuda())
 
 
 def test_the_processor_is_not_waited_for(fake):
@@ -216,7 +147,7 @@ def test_the_fastest_call_survives_a_busy_neighbour():
 def test_bad_budgets(budget):
     instruments = (
         lambda: measure.time(lambda: 1, budget=budget),
-        lambda: measure.peak(budget=budget),
+        lambda: measure.reference_peak(budget=budget),
         lambda: measure.sweep({"a": lambda n: lambda: n}, [1], budget=budget),
     )
     for instrument in instruments:
@@ -270,9 +201,9 @@ def test_a_measurement_combines_with_numbers_only():
 
 @pytest.mark.quiet
 def test_peak_of_this_machine():
-    found = measure.peak(budget=0.5)
+    found = measure.reference_peak(budget=0.5)
     assert 1e8 < found.value < 1e16
-    assert found.kind in ("promised", "measured") and found.source
+    assert found.kind in ("datasheet", "measured") and found.source
     if found.kind == "measured":
         assert found.dtype == "fp32" and found.size >= 64
 
@@ -283,18 +214,18 @@ def test_a_promise_is_used_only_for_the_right_dtype(monkeypatch):
     monkeypatch.setattr(hardware, "machine", lambda: machine)
     monkeypatch.setattr(this_machine, "machine", lambda: machine)
     monkeypatch.setattr(session, "peaks", {})
-    assert measure.peak().value == 8.1e12 and measure.peak().kind == "promised"
-    assert measure.peak(dtype=torch.float16).value == 65e12
-    assert measure.peak(dtype=torch.bfloat16, budget=0.1).kind == "measured"
+    assert measure.reference_peak().value == 8.1e12 and measure.reference_peak().kind == "datasheet"
+    assert measure.reference_peak(dtype=torch.float16).value == 65e12
+    assert measure.reference_peak(dtype=torch.bfloat16, budget=0.1).kind == "measured"
 
 
 @pytest.mark.quiet
 def test_a_product_is_held_to_its_peak():
     """Searched before and after, so that a program beside it cannot slow the search alone."""
-    best_matmul("cpu", budget=1.0)
+    measured_peak("cpu", budget=1.0)
     x, w = torch.randn(2, 256, 256)
     took = measure.time(lambda: x @ w, budget=0.2, device="cpu")
-    peak = best_matmul("cpu", budget=1.0)
+    peak = measured_peak("cpu", budget=1.0)
     assert matmul_flops(256, 256, 256) / took.minimum / peak.value < 1.3
 
 
@@ -437,8 +368,9 @@ def test_a_sweep_that_never_ran():
 
 def test_the_best_rate_of_a_kernel_is_kept(monkeypatch):
     better = measure.Peak(1e30, "measured", "earlier", "fp32")
-    monkeypatch.setattr(session, "peaks", {("cpu", "fp32"): better})
-    assert best_matmul("cpu", budget=0.05) is better
+    key = ("cpu", "fp32", *peaks._settings("cpu"))
+    monkeypatch.setattr(session, "peaks", {key: better})
+    assert measured_peak("cpu", budget=0.05) is better
 
 
 @pytest.fixture
@@ -458,7 +390,7 @@ def search(fake, monkeypatch):
 
         monkeypatch.setattr(peaks, "_product", product)
         monkeypatch.setattr(peaks, "SIZES", tuple(seen))
-        return best_matmul("cpu", budget=1e9)
+        return measured_peak("cpu", budget=1e9)
 
     return found
 
@@ -492,7 +424,7 @@ def test_a_search_for_the_peak_foresees_the_next_size(fake, monkeypatch):
         return measure.time(lambda: fake.work(0.06 * (n / 4096) ** 3), budget=budget, device=device)
 
     monkeypatch.setattr(peaks, "_product", product)
-    best_matmul("cpu", budget=1.0)
+    measured_peak("cpu", budget=1.0)
     assert max(sizes) == 4096
     assert fake.host <= 1.0  # n = 8192 takes 0.48 s, and about 0.15 s is left
 
@@ -502,8 +434,8 @@ def test_a_search_for_the_peak_foresees_the_next_size(fake, monkeypatch):
     [
         (lambda: measure.time(lambda: 1, device="gpu"), "device must be one of 'cpu'"),
         (lambda: measure.time(lambda: 1, threads=0), "threads must be"),
-        (lambda: measure.peak(torch.bfloat16), "device must be"),
-        (lambda: measure.peak(dtype=torch.int8), "dtype must be one of"),
+        (lambda: measure.reference_peak(torch.bfloat16), "device must be"),
+        (lambda: measure.reference_peak(dtype=torch.int8), "dtype must be one of"),
         (lambda: measure.sweep({"a": numbers}, None), "sizes must be a tuple"),
         (lambda: measure.sweep({"a": numbers}, [1], work=3), "work must be a function"),
         (lambda: measure.sweep({"a": numbers}, [1], work=lambda n: 0), r"work\(1\) must be"),
@@ -539,10 +471,10 @@ INSTRUMENTS = {
 }
 
 
-@pytest.mark.parametrize("inner", [*INSTRUMENTS, "time (best_matmul)"])
+@pytest.mark.parametrize("inner", [*INSTRUMENTS, "time (measured_peak)"])
 @pytest.mark.parametrize("outer", INSTRUMENTS)
 def test_instruments_do_not_nest(outer, inner):
-    run = INSTRUMENTS.get(inner, lambda fn: best_matmul("cpu", budget=0.01))
+    run = INSTRUMENTS.get(inner, lambda fn: measured_peak("cpu", budget=0.01))
     message = f"measure.{inner.split()[0]} must not run inside measure.{outer}"
     with pytest.raises(RuntimeError, match=message):
         INSTRUMENTS[outer](lambda: run(lambda: None))
@@ -591,6 +523,24 @@ def test_what_only_begins_when_called_is_refused(name, lazy, message):
     with pytest.raises(TypeError, match=message):
         INSTRUMENTS[name](lazy)
     INSTRUMENTS[name](lambda: list(counting()))
+
+
+@pytest.mark.parametrize(
+    ("lazy", "message"),
+    [
+        (lambda: counting(), "it returned a generator"),
+        (lambda: counting_and_waiting(), "it returned a generator"),
+        (lambda: waiting(), "it returned a coroutine"),
+        (lambda: map(print, []), "it returned a lazy iterator"),
+    ],
+    ids=["generator", "async generator", "coroutine", "map"],
+)
+@pytest.mark.parametrize("name", INSTRUMENTS)
+@pytest.mark.filterwarnings("error")  # a coroutine that is left alone warns
+def test_what_comes_back_undone_is_refused(name, lazy, message):
+    with pytest.raises(TypeError, match=f"must do its work when it is called, and {message}"):
+        INSTRUMENTS[name](lazy)
+    INSTRUMENTS[name](lambda: iter([1]))  # what is there already, and only read one by one
 
 
 def test_as_many_threads_as_processors_are_allowed():

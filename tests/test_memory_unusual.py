@@ -441,13 +441,14 @@ class Allocator:
         self.held = self.most = foreign
         device = property(lambda _: "cuda", lambda *_: None)
         monkeypatch.setattr(StorageTracker, "device", device, raising=False)
-        monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+        self.resets = 0
         monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
         monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", self.reset)
         monkeypatch.setattr(torch.cuda, "memory_allocated", lambda: self.held)
         monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda: self.most)
 
     def reset(self):
+        self.resets += 1
         self.most = self.held
 
     def take(self, nbytes):
@@ -474,6 +475,17 @@ def test_the_allocators_growth_is_the_steps(monkeypatch, foreign, workspace):
     assert found.inputs == 4000
     assert found.temporaries == found.largest["temporaries"] == 4096 + workspace
     assert found.peak == 4000 + 4096 + workspace
+
+
+def test_a_step_on_the_processor_leaves_cuda_s_statistics_alone(monkeypatch):
+    device = Allocator(monkeypatch, 10**9)
+    device.most = 2 * 10**9
+    monkeypatch.setattr(StorageTracker, "device", "cpu")
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: torch.device("cuda"))
+    for warm in (0, 1):  # torch.cuda.is_initialized() is False: nothing has begun to use it
+        assert measure.memory(lambda: X * 2, warm_steps=warm).peak == 2 * ROWS
+    assert device.resets == 0 and device.most == 2 * 10**9
 
 
 def test_an_allocator_that_saw_nothing_adds_nothing(monkeypatch):

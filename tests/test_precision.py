@@ -481,7 +481,7 @@ def test_a_device_without_the_format(monkeypatch):
         raise RuntimeError('"addmm_impl_cpu_"\nnot implemented for Half')
 
     monkeypatch.setattr(torch.Tensor, "__matmul__", refuse)
-    words = "'cpu' cannot compute in torch.float16 here: .* not implemented for Half$"
+    words = "'cpu' cannot compute in torch.float16 here: not implemented for Half$"
     with pytest.raises(ValueError, match=words):
         precision.choose("fp16")
 

@@ -198,6 +198,17 @@ def test_resizes():
     assert len(told) == 1 and storage.nbytes() == 8
 
 
+def test_keep_cuda_busy():
+    assert callable(torch.cuda._sleep)
+    if not torch.cuda.is_available():
+        return
+    done = torch.cuda.Event()
+    private.keep_cuda_busy(10**9)  # some half a second
+    done.record()
+    assert not done.query()
+    done.synchronize()
+
+
 def test_every_name_has_its_test():
     tested = {name for name in globals() if name.startswith("test_")}
     assert {f"test_{name.lower()}" for name in private.__all__} <= tested

@@ -5,11 +5,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
+from course_utils.arguments import cause, one_line, shown
 from course_utils.arguments import number as plain_number
-from course_utils.arguments import one_line, shown
 from course_utils.compare import slips
 from course_utils.session import session
 from course_utils.table import Table, table
+from course_utils.train.random_states import random_states, restore_random_states
 
 MARKS = {"right": "✓", "wrong": "✗", "open": "○"}
 
@@ -46,7 +47,17 @@ class Exercise:
         self.__doc__ = f"Check exercise {id}: {self.title}. `.hint()` gives the next hint."
 
     def __call__(self, answer: object = None) -> Verdict:
-        """Judge `answer`; None counts as not answered yet. Never raises."""
+        """Judge `answer`; None counts as not answered yet. Never raises.
+
+        The global random generators are afterwards as they were before.
+        """
+        before = random_states()
+        try:
+            return self._judged(answer)
+        finally:
+            restore_random_states(before)
+
+    def _judged(self, answer: object) -> Verdict:
         try:
             if _is_open(answer):
                 name = f"check.ex{self.id.replace('.', '_')}.hint()"
@@ -55,7 +66,8 @@ class Exercise:
         except Wrong as reason:
             return Verdict(self.id, "wrong", one_line(str(reason), 400))
         except (Exception, SystemExit) as error:  # whatever the learner's own code raised
-            return Verdict(self.id, "wrong", f"your answer raised {_named(error)}")
+            said = f": {cause(error)}" if cause(error) else ""
+            return Verdict(self.id, "wrong", f"your answer raised {type(error).__name__}{said}")
         if not _in_solution_cell():
             session.solved.add(self.id)
         return Verdict(self.id, "right", praise)
@@ -111,7 +123,9 @@ def number(
 
 
 def finite(answer: object) -> float:
-    """Return `answer` if it is a finite number; else raise `Wrong`."""
+    """Return `answer` if it is a finite number, a 0-dimensional array or tensor; else `Wrong`."""
+    if getattr(answer, "ndim", None) == 0 and hasattr(answer, "item"):
+        answer = answer.item()
     try:
         return plain_number("answer", answer)
     except (TypeError, ValueError):
@@ -167,10 +181,3 @@ def _in_solution_cell() -> bool:
         return False
     source = shell.get_parent().get("content", {}).get("code", "")
     return source.lstrip().startswith("# Solution")
-
-
-def _named(error: BaseException) -> str:
-    try:
-        return one_line(f"{type(error).__name__}: {error}")
-    except Exception:  # an error whose own text cannot be made
-        return type(error).__name__

@@ -8,8 +8,7 @@ BELOW = 0.9  # under this share of a bound, the bound did not hold
 CLOSE = 1.5  # within this factor of a bound, the bound explains the time
 PERHAPS = {  # why a time may lie far above each bound
     "arithmetic": "Perhaps it is too small, or of too odd a shape, to keep every unit busy.",
-    "memory": "Perhaps it passes over memory more than once, leaves cores idle, or lies in slower "
-    "memory than the copy that gave the bandwidth.",
+    "memory": "Perhaps it passes over memory more than once, or leaves a part of the device idle.",
     "the start": "Perhaps it starts several operations.",
 }
 IMITATED = 4.0  # fp32's peak over a narrower format's: above this, no units of its own are at work
@@ -26,14 +25,28 @@ def bound(seconds: object, *, flops: float, nbytes: float, limits: object) -> st
     """
     if doubt := first_doubt(seconds, limits):
         return f"It cannot be explained: {doubt}."
+    if getattr(seconds, "launch_bound", False):
+        return _launching(seconds)
+    on_device = getattr(seconds, "clock", "wall") == "device"  # where launching is not in the time
+    start = 0.0 if on_device else limits.overhead.per_call
     seconds = number("seconds", getattr(seconds, "value", seconds), above=0)
     arithmetic = number("flops", flops, at_least=0) / limits.peak.value
     memory = number("nbytes", nbytes, at_least=0) / limits.bandwidth.value
-    bounds = {"arithmetic": arithmetic, "memory": memory, "the start": limits.overhead.value}
+    bounds = {"arithmetic": arithmetic, "memory": memory, "the start": start}
     tf32 = _tf32(flops / seconds, limits)
     if seconds >= BELOW * max(arithmetic, memory):
         return tf32 + _why(seconds, bounds, _imitation(limits))
-    return tf32.strip() or _below(arithmetic, memory, limits.peak.kind)
+    kinds = (limits.peak.kind, limits.bandwidth.kind)
+    return tf32.strip() or _below(arithmetic, memory, *kinds)
+
+
+def _launching(time: object) -> str:
+    """The sentence for work that takes the device less time than Python takes to launch it."""
+    work, call = (units.duration(s, significant=2) for s in (time.value, time.per_call))
+    return (
+        f"It is bound by launching: a call takes {call}, of which the device works {work}. So a "
+        "somewhat larger size would cost nothing, and a faster format or device gains nothing."
+    )
 
 
 def _tf32(rate: float, limits: object) -> str:
@@ -82,12 +95,15 @@ def _words(bound: str, bounds: dict[str, float]) -> str:
     }[bound]
 
 
-def _below(arithmetic: float, memory: float, kind: str) -> str:
+def _below(arithmetic: float, memory: float, peak: str, bandwidth: str) -> str:
+    """The sentence for a time below a bound; `peak` and `bandwidth` are the kinds of the limits."""
+    if memory > arithmetic and bandwidth == "datasheet":
+        return "It is faster than the datasheet's bandwidth allows: a cache holds its data."
     if memory > arithmetic:
         return (
             "It is faster than a copy's bandwidth allows: a cache holds its data, reading alone is "
             "faster than copying, or the copy lay in slower memory."
         )
-    if kind == "promised":
+    if peak == "datasheet":
         return "It is faster than the datasheet promises: are its FLOPs and its time right?"
     return "It is faster than the peak allows, so the peak was taken too low."

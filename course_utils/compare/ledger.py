@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from html import escape
 from numbers import Real
 
-from course_utils.arguments import number, positive, shown, text
+from course_utils.arguments import count, number, positive, shown, text
 from course_utils.compare.bounds import bound
 from course_utils.compare.comparison import ABSENT, Absent, Comparison
 from course_utils.session import session
@@ -65,20 +65,25 @@ class Compare:
         session.ledger[row.id] = row
         return row
 
-    def mfu(self, *, flops: float, time: object, peak: object) -> str:
-        """One sentence: the share of `peak` that `flops` in `time` reached (a model's: its MFU).
+    def mfu(self, *, flops: object, time: object, peak: object, devices: int = 1) -> str:
+        """One sentence: the share of the peak that `flops` in `time` reached (a model's: its MFU).
 
-        `time` and `peak` are results of `measure.time` and `measure.peak`. What is not to be
-        trusted, and a share above 1, reads as such.
+        `time` and `peak` are a result of `measure.time` and a peak of `measure`, of one device;
+        `devices` is how many of them did the `flops` together. What is not to be trusted, and a
+        share above 1, reads as such. Raises TypeError or ValueError for anything else, and for 0.
         """
-        for name, given in (("time", time), ("peak", peak)):
-            if not hasattr(given, "value"):
-                raise TypeError(f"{name} must come from measure.{name}, got {shown(given)}")
-        doubt = first_doubt(time, peak)
-        share = positive("flops", getattr(flops, "value", flops)) / time.value / peak.value
+        if not hasattr(time, "value") or hasattr(time, "kind"):
+            raise TypeError(f"time must come from measure.time, got {shown(time)}")
+        if not hasattr(peak, "value") or not hasattr(peak, "kind"):
+            raise TypeError(f"peak must come from measure.reference_peak, got {shown(peak)}")
+        seconds = positive("time", getattr(time, "per_call", time.value))
+        rate = positive("peak", peak.value)
+        share = positive("flops", getattr(flops, "value", flops)) / seconds / rate
+        share /= count("devices", devices)
+        doubt = first_doubt(flops, time, peak)
         if doubt:
             words = f"the MFU cannot be told: {doubt}"
-        elif share > 1.05 and peak.kind == "promised":
+        elif share > 1.05 and peak.kind == "datasheet":
             words = f"the MFU would be {share:.2f}: above 1, so FLOPs, time or format are mistaken"
         elif share > 1.05:
             words = f"the MFU would be {share:.2f}, and above 1 it shows that the peak is too low"

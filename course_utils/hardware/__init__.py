@@ -1,20 +1,20 @@
 """This machine, the datasheets of known accelerators, and recorded runs of other machines."""
 
 from course_utils.hardware.datasheets import Device, devices, find
+from course_utils.hardware.limits import usable_cores, usable_memory
 from course_utils.hardware.recordings import Run, read_run, recorded, runs
 from course_utils.hardware.this_machine import (
     DTYPES,
     Machine,
     backend,
+    datasheet_peak,
     device_type,
     dtype_name,
     limit_threads,
     machine,
-    promised,
     runs_as_tf32,
-    usable_cores,
-    usable_memory,
 )
+from course_utils.hardware.trial import refusals
 
 __all__ = [
     "DTYPES",
@@ -22,15 +22,16 @@ __all__ = [
     "Machine",
     "Run",
     "backend",
+    "datasheet_peak",
     "device_type",
     "devices",
     "dtype_name",
     "find",
     "limit_threads",
     "machine",
-    "promised",
     "read_run",
     "recorded",
+    "refusals",
     "runs",
     "runs_as_tf32",
     "usable_cores",

@@ -1,26 +1,18 @@
 """What machine this is: its device, cores, threads and memory, and its datasheet if known."""
 
-import os
 import platform
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-import psutil
 import torch
 
 from course_utils import units
 from course_utils.arguments import one_of, text
 from course_utils.hardware.datasheets import Device, find
+from course_utils.hardware.limits import usable_cores, usable_memory
+from course_utils.hardware.trial import DTYPES, refusals
 from course_utils.table import Result, Table, table
-
-DTYPES = {
-    "fp32": torch.float32,
-    "bf16": torch.bfloat16,
-    "fp16": torch.float16,
-}
-_CGROUP = Path("/sys/fs/cgroup")
-_MEMORY_FILES = ("memory.max", "memory/memory.limit_in_bytes")
 
 
 @dataclass(frozen=True, repr=False)
@@ -28,7 +20,8 @@ class Machine(Result):
     """The machine this notebook's kernel runs on.
 
     `memory` is in bytes. `promise` is the accelerator's row of the datasheet table; None if the
-    table lacks it, or if a processor alone computes.
+    table lacks it, or if a processor alone computes. `unused` says why an accelerator that is there
+    is not used.
     """
 
     backend: str
@@ -37,12 +30,13 @@ class Machine(Result):
     threads: int
     memory: int
     promise: Device | None
+    unused: str = ""
 
     def shown(self) -> Table:
         """The facts as rows; every value is live, since each machine has its own."""
         promised = self.promise.name if self.promise else "no datasheet figure: measure it"
         facts = [
-            ("device that computes", f"{self.name} ({self.backend})"),
+            ("device that computes", f"{self.name} ({self.backend}){self.unused}"),
             ("cores this kernel may use", units.digits(self.cores)),
             ("threads PyTorch uses", f"{self.threads}, held to the cores above"),
             ("memory of that device", units.size(self.memory)),
@@ -55,22 +49,47 @@ class Machine(Result):
 
 
 def backend() -> str:
-    """Where this machine computes best: 'cuda', 'mps', another accelerator's name, or 'cpu'."""
-    if torch.accelerator.is_available():
-        return torch.accelerator.current_accelerator().type
-    return "cpu"
+    """Where this machine computes best: 'cuda', 'mps', another accelerator's name, or 'cpu'.
+
+    An accelerator is tried first: one that fails at a matmul in fp32 is left alone.
+    """
+    kind = _accelerator()
+    return kind if kind and "fp32" not in refusals(kind) else "cpu"
 
 
 def device_type(device: str | torch.device | None) -> str:
     """'cpu' or this machine's accelerator, from a torch device, its text, or None for the best.
 
-    Raises ValueError for a device that this machine does not have.
+    Of several accelerators only the current one is meant. Raises ValueError for a device that this
+    machine does not have, or that is not the current one.
     """
     if device is None:
         return backend()
-    kind = device.type if isinstance(device, torch.device) else text("device", device)
+    given = str(device) if isinstance(device, torch.device) else text("device", device)
+    kind, _, index = given.partition(":")
     known = dict.fromkeys(["cpu", backend()])
-    return one_of("device", kind.partition(":")[0], known)
+    one_of("device", kind, known)
+    here = torch.accelerator.current_device_index() if kind != "cpu" else 0
+    if index not in ("", str(here)):
+        raise ValueError(
+            f"device must be the current one, {kind}:{here}, got {given!r}: choose another by "
+            f"torch.accelerator.set_device_index({index}) first"
+        )
+    return kind
+
+
+def _accelerator() -> str:
+    """The kind of accelerator that PyTorch sees, '' if it sees none."""
+    if not torch.accelerator.is_available():
+        return ""
+    return torch.accelerator.current_accelerator().type
+
+
+def _not_used() -> str:
+    """In words, which accelerator is there and why it is not used; '' if there is none such."""
+    kind = _accelerator()
+    why = refusals(kind).get("fp32") if kind else None
+    return f"; {kind} cannot compute with this PyTorch: {why}" if why else ""
 
 
 def machine() -> Machine:
@@ -81,13 +100,14 @@ def machine() -> Machine:
     """
     kind, threads = backend(), limit_threads()
     name = _cpu_name() if kind in ("cpu", "mps") else _accelerator_name(kind)
+    unused = _not_used()
     memory = _cuda_memory() if kind == "cuda" else usable_memory()
     promise = None if kind == "cpu" else find(name)
-    return Machine(kind, name, usable_cores(), threads, memory, promise)
+    return Machine(kind, name, usable_cores(), threads, memory, promise, unused)
 
 
-def promised(dtype: torch.dtype = torch.float32) -> float | None:
-    """Peak (datasheet) of this machine for matmuls in `dtype`, in FLOP/s; None if unknown.
+def datasheet_peak(dtype: torch.dtype = torch.float32) -> float | None:
+    """The datasheet's peak of this machine for matmuls in `dtype`, in FLOP/s; None if unknown.
 
     With fp32 matmuls set to run as TF32 it is TF32's peak, where the device has one.
     """
@@ -117,47 +137,10 @@ def limit_threads() -> int:
     return torch.get_num_threads()
 
 
-def usable_cores() -> float:
-    """Cores this process may use: its affinity, cut to a container's CPU quota."""
-    if hasattr(os, "sched_getaffinity"):
-        allowed = len(os.sched_getaffinity(0))
-    else:
-        allowed = os.cpu_count() or 1
-    quota = _cpu_quota(_CGROUP)
-    return min(allowed, quota) if quota else allowed
-
-
-def usable_memory() -> int:
-    """Bytes of main memory this process may use: the machine's, cut to a container's limit."""
-    total = psutil.virtual_memory().total
-    limits = [_read_number(_CGROUP / name) for name in _MEMORY_FILES]
-    return int(min([total, *(limit for limit in limits if limit)]))
-
-
 def dtype_name(dtype: torch.dtype) -> str:
     """'fp32', 'bf16' or 'fp16' for the torch dtype; the datasheets use these names."""
     names = {value: name for name, value in DTYPES.items()}
     return names[one_of("dtype", dtype, names)]
-
-
-def _cpu_quota(folder: Path) -> float | None:
-    """Cores a cgroup allows (version 2: cpu.max; version 1: cfs quota over period), or None."""
-    try:
-        quota, period = (folder / "cpu.max").read_text().split()
-    except (OSError, ValueError):
-        quota = _read_number(folder / "cpu/cpu.cfs_quota_us")
-        period = _read_number(folder / "cpu/cpu.cfs_period_us")
-    if quota in (None, "max") or not period:
-        return None
-    return float(quota) / float(period)
-
-
-def _read_number(path: Path) -> float | None:
-    try:
-        value = float(path.read_text())
-    except (OSError, ValueError):  # absent, or "max": no limit is set
-        return None
-    return value if value > 0 else None
 
 
 def _accelerator_name(kind: str) -> str:

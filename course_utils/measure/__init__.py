@@ -1,20 +1,18 @@
 """The instruments: what this machine really does. They observe; they never draw or judge."""
 
 from course_utils.measure.as_matmul import UncountedOperation
+from course_utils.measure.bandwidth import (
+    Bandwidth,
+    measured_bandwidth,
+    reference_bandwidth,
+)
 from course_utils.measure.clock import Time, time
 from course_utils.measure.counter import Flops, flops
 from course_utils.measure.footprint import Memory, fake, memory
 from course_utils.measure.operands import Dtypes, dtypes
-from course_utils.measure.peaks import Peak, best_matmul, peak
+from course_utils.measure.peaks import Peak, measured_peak, reference_peak
 from course_utils.measure.quantity import Quantity
-from course_utils.measure.roofline import (
-    Bandwidth,
-    Limits,
-    Ridge,
-    bandwidth,
-    limits,
-    measured_bandwidth,
-)
+from course_utils.measure.roofline import Limits, Ridge, limits
 from course_utils.measure.series import Sweep, sweep
 
 __all__ = [
@@ -29,15 +27,15 @@ __all__ = [
     "Sweep",
     "Time",
     "UncountedOperation",
-    "bandwidth",
-    "best_matmul",
     "dtypes",
     "fake",
     "flops",
     "limits",
     "measured_bandwidth",
+    "measured_peak",
     "memory",
-    "peak",
+    "reference_bandwidth",
+    "reference_peak",
     "sweep",
     "time",
 ]

@@ -1,8 +1,8 @@
 """How long a function takes, and whether that can be trusted.
 
 Single calls are timed one by one, and the first is not counted (it pays for allocation and caches).
-On CUDA, where a call returns before its work is done, the device's own clock times each call by a
-pair of events in its queue; another accelerator is waited for after each call. A processor that is
+On CUDA, where a call returns before its work is done, the device's own clock times each call in its
+queue (`queued`); another accelerator is waited for after each call. A processor that is
 shared with another program shows in three ways: threads stand ready and wait for a processor, the
 process gets less processor time than wall time, or calls of the same work vary.
 """
@@ -10,22 +10,22 @@ process gets less processor time than wall time, or calls of the same work vary.
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from statistics import median
 from time import perf_counter
 
 import torch
 
 from course_utils import hardware, units
-from course_utils.arguments import function, number, positive
-from course_utils.measure import contention
+from course_utils.arguments import finished, function, number, positive
+from course_utils.measure import contention, gpu_neighbours
 from course_utils.measure.guard import alone
 from course_utils.measure.quantity import Measured
+from course_utils.measure.queued import BLOCK, Queue
 
 MIN_SAMPLES = 5
 MAX_SAMPLES = 10_000
-QUEUED = 20  # calls on CUDA between two waits: while the queue is full, launching costs no gap
+LAUNCH = 1.25  # a call that takes so many times its work is bound by launching
 STABLE = 1.5  # median over minimum above this: calls of the same work differ too much
 
 
@@ -34,6 +34,9 @@ class Time(Measured):
     """Seconds of single calls in the order they ran; the warm-up call is not among them.
 
     If the warm-up call alone took the whole budget, it is the one sample, and `warm` is False.
+    `clock` says what the samples are: 'device', its own time on each call, without launching; or
+    'wall', from the start of each call until it is done. `felt` is the time from one call to the
+    next when they are launched in a row, where that was measured apart.
     """
 
     samples: tuple[float, ...]
@@ -42,6 +45,18 @@ class Time(Measured):
     doubt: str = ""
     warm: bool = True
     unit: str = "s"
+    clock: str = "wall"
+    felt: float | None = None
+
+    @property
+    def per_call(self) -> float:
+        """Seconds that the learner waits for each call of many, launching included."""
+        return max(self.value, self.felt or 0.0)
+
+    @property
+    def launch_bound(self) -> bool:
+        """Whether launching the work takes much longer than the work."""
+        return self.per_call > LAUNCH * self.value
 
     @property
     def median(self) -> float:
@@ -69,6 +84,9 @@ class Time(Measured):
         )
         trust = "" if self.doubt else ", trusted"
         words = f"{fastest} (fastest of {len(self.samples)} calls, median {typical}{trust})"
+        if self.launch_bound:
+            felt = units.duration(self.per_call, significant=3)
+            words = f"{words} on the device; {felt} a call, bound by launching"
         return units.measured(units.unsure(words, self.doubt))
 
 
@@ -82,28 +100,34 @@ def time(
     """Time single calls of `fn` for about `budget` seconds, after one call that is not counted.
 
     `device` names where `fn` computes ('cpu', 'cuda', 'mps'); by default the accelerator if the
-    machine has one. On CUDA its work must be in the current stream, where events time it.
-    `threads` limits PyTorch's processor threads during the calls, to at most one per logical
-    processor; one thread is hardly disturbed by a busy core beside it. The warm-up counts against
-    the wall-clock budget, so that the whole takes at most the budget and one call (on CUDA, whose
-    calls are queued in blocks, longer if they become slower). An error that `fn` raises reaches the
-    caller unchanged.
+    machine has one. On CUDA the work must be in the current stream; its samples are the device's
+    own time, with a queue that is kept full, and `felt` is what a call takes with its launch. If
+    `fn` itself waits for the device, as `.item()` does, and on another accelerator, each sample is
+    the time until all is done. `threads` limits PyTorch's processor threads during the calls, to at
+    most one per logical processor; one thread is hardly disturbed by a busy core beside it. The
+    warm-up counts against the wall-clock budget, so that the whole takes at most the budget and one
+    call (on CUDA, whose calls are queued in blocks, longer if they become slower). An error that
+    `fn` raises reaches the caller unchanged. Raises TypeError if `fn` returns work that is still
+    undone: a generator or a coroutine.
     """
     function("fn", fn, "time(lambda: x @ w)")
     positive("budget", budget)
     where, threads = hardware.device_type(device), known_threads(threads)
-    wait, block = _waiting(where), QUEUED if where == "cuda" else 1
-    run = partial(_by_events, fn) if where == "cuda" else partial(_by_wall_clock, fn, wait)
-    with alone("time"), _limited(threads) as used:
+    wait = _waiting(where)
+    with alone("time"), _limited(threads) as used, gpu_neighbours.watch(where) as others:
         wait()
         start = perf_counter()
-        cold = run(1)
+        cold = _until_done(lambda: finished("fn", fn()), wait)
         left = budget - (perf_counter() - start)
         if left <= 0:
             reason = "one cold call took the whole budget"
-            return Time(tuple(cold), used, where, reason, warm=False)
-        samples, load = _sample(run, block, left)
-    return Time(tuple(samples), used, where, _doubt(samples, load, where, used))
+            return Time((cold,), used, where, reason, warm=False)
+        if where == "cuda":
+            found, load = _on_device(fn, left)
+        else:
+            samples, load = _sample(lambda calls: _one_by_one(fn, wait, calls), 1, left)
+            found = Time(tuple(samples), used, where)
+    return replace(found, threads=used, doubt=_doubt(found.samples, load, where, used) or others())
 
 
 def known_threads(threads: int | None) -> int | None:
@@ -131,26 +155,29 @@ def _waiting(device: str) -> Callable[[], None]:
     return lambda: torch.accelerator.synchronize(device)
 
 
-def _by_wall_clock(fn: Callable[[], object], wait: Callable[[], None], calls: int) -> list[float]:
-    """Seconds of each of `calls` calls, from its start until its work is done."""
-    samples = []
-    for _ in range(calls):
-        start = perf_counter()
-        fn()
-        wait()
-        samples.append(perf_counter() - start)
-    return samples
+def _until_done(call: Callable[[], object], wait: Callable[[], None]) -> float:
+    """Seconds from the start of a call until its work is done."""
+    start = perf_counter()
+    call()
+    wait()
+    return perf_counter() - start
 
 
-def _by_events(fn: Callable[[], object], calls: int) -> list[float]:
-    """Seconds that the CUDA device spent on each of `calls` calls, waited for together."""
-    pairs = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(calls)]
-    for start, end in pairs:
-        start.record()
-        fn()
-        end.record()
-    pairs[-1][1].synchronize()
-    return [start.elapsed_time(end) / 1000 for start, end in pairs]
+def _one_by_one(fn: Callable[[], object], wait: Callable[[], None], calls: int) -> list[float]:
+    return [_until_done(fn, wait) for _ in range(calls)]
+
+
+def _on_device(fn: Callable[[], object], budget: float) -> tuple[Time, contention.Load]:
+    """Timings by the CUDA device's own clock; `threads` and `doubt` are still to be filled in."""
+    queue, watch, began = Queue(fn), contention.Watch(), perf_counter()
+    samples, left = queue.start(budget / 4), budget - (perf_counter() - began)
+    if not samples or left > queue.felt:
+        more, load = _sample(queue, BLOCK, left)
+        samples = [*samples, *more] if queue.fills else more
+    else:
+        load = watch.load()
+    kind = "device" if queue.fills else "wall"
+    return Time(tuple(samples), 0, "cuda", clock=kind, felt=queue.felt), load
 
 
 def _sample(

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from course_utils.arguments import function
+from course_utils.arguments import finished, function
 from course_utils.measure import private
 from course_utils.measure.as_matmul import UncountedOperation, vectors_as_matmuls
 from course_utils.measure.dispatch import Dispatch
@@ -69,7 +69,9 @@ def flops(fn: Callable[[], object]) -> Flops:
     numbers is 2 as well (the complex one takes 8 real FLOPs). What torch computes by elementwise
     products and sums is 0: norms, cosine_similarity, weighted embedding_bag; so is an FFT.
 
-    Not seen: other Python threads, and what runs outside torch's operators (NumPy, Triton).
+    Not seen: other Python threads, and what runs outside torch's operators (NumPy, Triton). A
+    function of torch.compile is counted uncompiled, and torch then leaves it so, unless it was
+    called before: call it once and count afterwards, or compile it anew.
     Raises `UncountedOperation` for a product without a formula (torch.linalg.vecdot and torch.kron
     too) and where products cannot be seen: sparse and nested tensors, TorchScript, operators that
     are not torch's own. An error that `fn` raises reaches the caller unchanged.
@@ -77,7 +79,7 @@ def flops(fn: Callable[[], object]) -> Flops:
     function("fn", fn, "flops(lambda: x @ w)")
     counter = _Counter()
     with alone("flops"), vectors_as_matmuls(), counter:
-        fn()
+        finished("fn", fn())
     by_op = counter.forward + counter.backward
     ordered = dict(sorted(by_op.items(), key=lambda item: (-item[1], item[0])))
     return Flops(counter.forward.total(), counter.backward.total(), ordered)

@@ -1,9 +1,10 @@
 """Bytes that a training step holds, by what they are for, counted storage by storage.
 
 Storages are counted, not tensors: views share one, and a scalar may keep a large one alive. The
-count is exact on the processor and for fake and meta tensors. On CUDA the peak is what the storages
-held when the step began, plus the growth of the allocator's peak since then, which includes its
-blocks of 512 bytes and workspaces; what no storage explains counts as temporaries at the peak.
+count is exact on the processor and for fake and meta tensors. On CUDA, and wherever an allocator
+keeps statistics, the peak is what the storages held when the step began, plus the growth of the
+allocator's peak since then, which includes its blocks of 512 bytes and workspaces; what no storage
+explains counts as temporaries at the peak. For that, its statistics of the peak are reset.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field
 import torch
 
 from course_utils import units
-from course_utils.arguments import count, function
+from course_utils.arguments import count, finished, function
 from course_utils.measure import private
 from course_utils.measure.guard import alone
 from course_utils.measure.storages import CATEGORIES, Event, StorageTracker
@@ -83,10 +84,10 @@ def memory(step: Callable[[], object], *, warm_steps: int = 1) -> Memory:
     with alone("memory"), closing(StorageTracker()) as tracker, _torch_func_explained():
         for _ in range(warm):
             with tracker.learning():
-                step()
-        with tracker.measuring(), _cuda_growth() as cuda:
-            step()
-    return _report(tracker, cuda.growth if tracker.device == "cuda" else 0)
+                finished("step", step())
+        with tracker.measuring(), _Growth(tracker.device if warm else _in_use()) as growth:
+            finished("step", step())
+    return _report(tracker, growth.nbytes if tracker.device == growth.device else 0)
 
 
 @contextmanager
@@ -103,22 +104,39 @@ def _torch_func_explained() -> Iterator[None]:
         ) from error
 
 
-class _cuda_growth:
-    """A `with` block; afterwards `growth` is the allocator's peak less what it held before."""
+def _in_use() -> str:
+    """The accelerator that this process has begun to use, else 'cpu'; asking starts none."""
+    if not torch.accelerator.is_available():
+        return "cpu"
+    kind = torch.accelerator.current_accelerator().type
+    begun = getattr(torch.get_device_module(kind), "is_initialized", lambda: True)
+    return kind if begun() else "cpu"
 
-    growth = 0
 
-    def __enter__(self) -> "_cuda_growth":
-        if torch.cuda.is_available():
-            torch.cuda.synchronize()
-            torch.cuda.reset_peak_memory_stats()
-            self.before = torch.cuda.memory_allocated()
+class _Growth:
+    """A `with` block; afterwards `nbytes` is the allocator's peak less what it held before.
+
+    Its statistics of the peak are reset, and only if `device` is one whose allocator keeps them.
+    """
+
+    NEEDED = ("synchronize", "reset_peak_memory_stats", "memory_allocated", "max_memory_allocated")
+
+    def __init__(self, device: str) -> None:
+        self.device, self.nbytes = device, 0
+        known = None if device in ("cpu", "meta") else torch.get_device_module(device)
+        self.allocator = known if all(hasattr(known, name) for name in self.NEEDED) else None
+
+    def __enter__(self) -> "_Growth":
+        if self.allocator is not None:
+            self.allocator.synchronize()
+            self.allocator.reset_peak_memory_stats()
+            self.before = self.allocator.memory_allocated()
         return self
 
     def __exit__(self, *_: object) -> None:
-        if torch.cuda.is_available():
-            torch.cuda.synchronize()
-            self.growth = torch.cuda.max_memory_allocated() - self.before
+        if self.allocator is not None:
+            self.allocator.synchronize()
+            self.nbytes = self.allocator.max_memory_allocated() - self.before
 
 
 def _report(tracker: StorageTracker, growth: int) -> Memory:

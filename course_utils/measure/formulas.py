@@ -52,6 +52,14 @@ def _convolution_backward(grad: Tensor, x: Tensor, w: Tensor, *rest: object, **_
     return (for_x + for_w) * conv_flop_count(x.shape, w.shape, grad.shape, transposed)
 
 
+def _linear_backward(
+    x: Tensor, grad: Tensor, weight: Tensor, asked: list[bool], **_: object
+) -> int:
+    """Of MPS: grad @ weight for the input, gradᵀ @ x for the weight, each if asked for."""
+    for_x, for_weight, _for_bias = asked
+    return (for_x + for_weight) * 2 * grad.numel() * weight.shape[-1]
+
+
 FORMULAS: dict[object, Callable[..., int]] = {
     **flop_registry,
     aten.mv: _mv,
@@ -66,10 +74,13 @@ FORMULAS: dict[object, Callable[..., int]] = {
     aten._scaled_dot_product_cudnn_attention: _attention,
     aten._scaled_dot_product_flash_attention_for_cpu: _attention,
     aten._scaled_dot_product_attention_math_for_mps: _attention,
+    aten._scaled_dot_product_fused_attention_overrideable: _attention,  # XPU's
     aten._scaled_dot_product_flash_attention_backward: _attention_backward,
     aten._scaled_dot_product_efficient_attention_backward: _attention_backward,
     aten._scaled_dot_product_cudnn_attention_backward: _attention_backward,
     aten._scaled_dot_product_flash_attention_for_cpu_backward: _attention_backward,
+    aten._scaled_dot_product_fused_attention_overrideable_backward: _attention_backward,
+    aten.linear_backward: _linear_backward,
 }
 
 # Their gradients are elementwise multiplications, which are not counted.

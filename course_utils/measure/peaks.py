@@ -19,7 +19,7 @@ CLOSE = 0.9  # an undisturbed rate of at least this share of the highest one con
 
 @dataclass(frozen=True, repr=False)
 class Peak(Measured):
-    """FLOP/s to compare with; `kind` is 'promised' or 'measured', `size` the best n if measured.
+    """FLOP/s to compare with; `kind` is 'datasheet' or 'measured', `size` the best n if measured.
 
     `accumulate` is the format in which a matmul's sums are kept: fp32 in every datasheet figure of
     the table, and PyTorch's default where the rate was measured.
@@ -39,27 +39,26 @@ class Peak(Measured):
         return units.measured(units.unsure(words, self.doubt))
 
 
-def peak(
+def reference_peak(
     device: str | torch.device | None = None,
     dtype: torch.dtype = torch.float32,
     *,
     budget: float = 2.0,
 ) -> Peak:
-    """The peak rate of matmuls in float32, bfloat16 or float16 on this machine.
+    """The peak to compare with: the datasheet's if this device has one, else a measured one.
 
-    Where the device's whole name is in the datasheet table, it is the peak given there (dense, fp32
-    accumulation; TF32's figure when fp32 matmuls are set to run as TF32). Elsewhere it is the
-    fastest matmul that was measured in this notebook's kernel: see `best_matmul`.
+    For float32, bfloat16 or float16. The datasheet's figures are dense, with sums in fp32; TF32's
+    counts when fp32 matmuls are set to run as TF32. See `measured_peak`.
     """
-    where, promised = hardware.device_type(device), hardware.promised(dtype)
+    where, promised = hardware.device_type(device), hardware.datasheet_peak(dtype)
     positive("budget", budget)
     if promised and where == hardware.backend():
         source = hardware.machine().promise.source
-        return Peak(promised, "promised", source, hardware.dtype_name(dtype))
-    return best_matmul(where, dtype, budget=budget)
+        return Peak(promised, "datasheet", source, hardware.dtype_name(dtype))
+    return measured_peak(where, dtype, budget=budget)
 
 
-def best_matmul(
+def measured_peak(
     device: str | torch.device | None = None,
     dtype: torch.dtype = torch.float32,
     *,
@@ -67,8 +66,9 @@ def best_matmul(
 ) -> Peak:
     """The fastest square matmul of random numbers found so far, after `budget` more seconds.
 
-    Sizes grow from 64 as far as the budget allows. What this kernel found earlier counts too: a
-    rate that was reached once can be reached. It is a floor, since a better size may exist. A rate
+    Sizes grow from 64 as far as the budget allows. What this kernel found earlier, with as many
+    threads and the same settings of precision, counts too: a rate that was reached once can be
+    reached. It is a floor, since a better size may exist. A rate
     from a disturbed timing is trusted as soon as an undisturbed one confirms it: see `_highest`.
     """
     where, name = hardware.device_type(device), hardware.dtype_name(dtype)
@@ -81,9 +81,20 @@ def best_matmul(
         took = _product(n, dtype, where, share)
         found.append(_rate(name, n, took))
         cost = max(took.value, perf_counter() - start - share)  # at least one call
-    known = session.peaks.get((where, name))
-    session.peaks[where, name] = _highest([*found, known] if known else found)
-    return session.peaks[where, name]
+    key = (where, name, *_settings(where))
+    known = session.peaks.get(key)
+    session.peaks[key] = _highest([*found, known] if known else found)
+    return session.peaks[key]
+
+
+def _settings(device: str) -> tuple:
+    """All that changes how fast the same matmul may run here."""
+    matmul = torch.backends.cuda.matmul
+    narrow = [getattr(matmul, f"allow_{name}_reduced_precision_reduction", None)
+              for name in ("fp16", "bf16")]  # fmt: skip
+    if device == "cpu":
+        return (torch.get_num_threads(), torch.get_float32_matmul_precision())
+    return (torch.accelerator.current_device_index(), hardware.runs_as_tf32(), *map(str, narrow))
 
 
 def _highest(found: list[Peak]) -> Peak:

@@ -23,6 +23,7 @@ __all__ = [
     "in_backward_too",
     "instead_of_scripts",
     "is_higher_order",
+    "keep_cuda_busy",
     "leaves",
     "resizes",
     "saved_by_its_maker",
@@ -52,6 +53,11 @@ def fake_tensors() -> AbstractContextManager:
     from torch._subclasses.fake_tensor import FakeTensorMode  # slow to import, and seldom needed
 
     return FakeTensorMode()
+
+
+def keep_cuda_busy(cycles: int) -> None:
+    """Queue a kernel on the current CUDA device that does nothing for `cycles` of its clock."""
+    torch.cuda._sleep(cycles)
 
 
 def version(tensor: torch.Tensor) -> int:

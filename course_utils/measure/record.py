@@ -43,7 +43,7 @@ def record(folder: Path, *, budget: float = 60.0) -> Path:
     for _ in sweep:
         pass
     peaks = {
-        name: measure.best_matmul(device, dtype, budget=third / 4)
+        name: measure.measured_peak(device, dtype, budget=third / 4)
         for name, dtype in hardware.DTYPES.items()
     }
     copied = measure.measured_bandwidth(device, budget=third / 4)

@@ -140,7 +140,7 @@ class StorageTracker:
         self._phase = "backward" if private.in_backward() else apart
         if self._find(tensor) is None:
             self._adopt(tensor, "temporaries")
-            self.device = tensor.device.type if self.device != "cuda" else "cuda"
+            self.device = tensor.device.type if self.device == "cpu" else self.device
 
     def _before_optimizer(self, optimizer: Optimizer, *_: object) -> None:
         self._optimizing = True

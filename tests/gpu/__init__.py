@@ -1,0 +1,1 @@
+"""What only a machine with an accelerator can show: `make gpu`."""

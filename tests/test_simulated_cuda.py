@@ -1,0 +1,233 @@
+"""The instruments on a simulated CUDA device: true times on the device, or a doubt that says so.
+
+What a real device does is for `make gpu`; the arithmetic of queues, launches and shares is here.
+"""
+
+import os
+from random import Random
+
+import pytest
+
+from course_utils import compare, hardware, measure
+from course_utils.hardware import trial
+from tests.simulated_cuda import SimulatedCuda, SimulatedNvml, install
+
+OURS = os.getpid()
+
+
+def alone():
+    return SimulatedNvml({OURS}, {OURS: 60})
+
+
+def machine(monkeypatch, nvml=None, **settings):
+    return install(monkeypatch, SimulatedCuda(**settings), nvml or alone())
+
+
+@pytest.mark.parametrize("seconds", [2e-6, 5e-6, 10e-6, 20e-6, 100e-6, 1e-3, 10e-3])
+@pytest.mark.parametrize("latency", [3e-6, 10e-6, 40e-6])
+def test_short_work_is_timed_without_its_launch(monkeypatch, seconds, latency):
+    device = machine(monkeypatch, latency=latency)
+    found = measure.time(lambda: device.launch(seconds), budget=0.5, device="cuda")
+    assert found.value == pytest.approx(seconds, rel=0.02)
+    assert found.trusted and found.clock == "device"
+    between = max(seconds, latency + 2 * device.event_cost)
+    assert found.per_call == pytest.approx(between, rel=0.1)
+    assert found.launch_bound == (found.per_call > 1.25 * seconds)
+    assert ("bound by launching" in repr(found)) == found.launch_bound
+    assert device.host < 0.5 + 20 * seconds + 1e-3
+
+
+def test_a_call_of_many_operations_is_their_sum(monkeypatch):
+    device = machine(monkeypatch)
+
+    def step():
+        for _ in range(50):
+            device.launch(3e-6)
+
+    found = measure.time(step, budget=0.5, device="cuda")
+    assert found.value == pytest.approx(150e-6, rel=0.02) and found.launch_bound
+    assert found.per_call == pytest.approx(502e-6, rel=0.05)
+
+
+def test_what_waits_for_the_device_itself_is_timed_until_it_is_done(monkeypatch):
+    device = machine(monkeypatch)
+
+    def step():
+        device.launch(5e-6)
+        device.wait()  # as .item() does
+
+    found = measure.time(step, budget=0.5, device="cuda")
+    assert found.clock == "wall" and not found.launch_bound
+    assert found.value == pytest.approx(10e-6 + 5e-6 + 2 * 5e-6, rel=0.05)
+
+
+def test_more_launches_than_the_queue_holds(monkeypatch):
+    """The host then waits for room in the queue, and no backlog outlasts it: said, not wrong."""
+    device = machine(monkeypatch)
+
+    def step():
+        for _ in range(3000):
+            device.launch(20e-6)
+
+    found = measure.time(step, budget=2.0, device="cuda")
+    assert found.value == pytest.approx(0.06, rel=0.02)
+
+
+def test_the_clock_of_work_from_before_and_the_budget(monkeypatch):
+    device = machine(monkeypatch)
+    device.launch(0.3)  # neither timed nor charged
+    found = measure.time(lambda: device.launch(0.01), budget=0.5, device="cuda")
+    assert found.samples == pytest.approx((0.01,) * len(found.samples), rel=0.01)
+    assert found.warm and found.trusted
+    assert 0.75 < device.host <= 0.3 + 0.5 + 0.02
+    assert len(found.samples) > 40 and device.waits < 12  # the queue is kept filled
+
+
+def test_calls_that_break_the_budget_are_not_started(monkeypatch):
+    device = machine(monkeypatch)
+    slow = measure.time(lambda: device.launch(0.2), budget=0.5, device="cuda")
+    assert len(slow.samples) == 1 and not slow.trusted and device.host < 0.5
+    cold = measure.time(lambda: device.launch(2.0), budget=0.5, device="cuda")
+    assert cold.samples == pytest.approx((2.0,), rel=0.01) and not cold.warm
+
+
+def test_another_accelerator_is_waited_for_after_each_call(monkeypatch):
+    device = machine(monkeypatch)
+    found = measure.time(lambda: device.launch(0.01), budget=0.5, device="mps")
+    assert min(found.samples) >= 0.01 and found.clock == "wall"
+    assert device.waits == len(found.samples) + 2  # once before, once for the warm-up
+
+
+# Other programs on the device
+
+
+@pytest.mark.parametrize(
+    ("nvml", "words"),
+    [
+        (SimulatedNvml({OURS, 7}, {OURS: 40, 7: 40}), "another program computes on this GPU"),
+        (SimulatedNvml({8, 9}, {8: 40, 9: 40}), "another program computes"),  # in a container
+        (SimulatedNvml({OURS, 7}, {7: 40}), "another program computes"),
+        (SimulatedNvml({OURS, 7}, {OURS: 90, 7: 0}), ""),  # it holds memory, and rests
+        (SimulatedNvml({8, 9}, {8: 90}), ""),
+        (SimulatedNvml({OURS}, {}), ""),
+        (SimulatedNvml({OURS}, {OURS: 1}, refuses="samples"), ""),
+        (SimulatedNvml({OURS, 7}, {}, refuses="samples"), "here: the driver does not"),
+        (SimulatedNvml({OURS}, {}, refuses="programs"), "cannot be seen here: Not Supported"),
+    ],
+)  # fmt: skip
+def test_another_program_is_seen_through_the_driver(monkeypatch, nvml, words):
+    device = machine(monkeypatch, nvml)
+    found = measure.time(lambda: device.launch(1e-3), budget=0.2, device="cuda")
+    assert words in found.doubt and bool(words) == bool(found.doubt)
+
+
+def test_without_the_driver_s_word_no_time_is_trusted(monkeypatch):
+    device = install(monkeypatch, SimulatedCuda(), None)
+    found = measure.time(lambda: device.launch(1e-3), budget=0.2, device="cuda")
+    assert "cannot be seen here: NVML does not answer" in found.doubt
+    assert measure.time(lambda: 1, budget=0.01, device="cpu").doubt != found.doubt
+
+
+def test_no_trusted_time_is_wrong_on_two_hundred_machines(monkeypatch):
+    random, right = Random(0), 0
+    for seed in range(200):
+        busy = random.random() < 0.3
+        others = {7: random.randint(5, 95)} if busy else {}
+        device = machine(
+            monkeypatch,
+            SimulatedNvml({OURS, *others}, {OURS: 50, **others}),
+            latency=random.choice([3e-6, 10e-6, 30e-6, 80e-6]),
+            event=random.choice([0.0, 1e-6, 3e-6]),
+            wait=random.choice([1e-6, 20e-6]),
+            slice=random.choice([0.5e-3, 2e-3]) if busy else 0.0,
+        )
+        kernels = [10 ** random.uniform(-5.7, -2) for _ in range(random.choice([1, 1, 3, 20]))]
+        python, waits = random.choice([0.0, 0.0, 50e-6, 1e-3]), random.random() < 0.1
+
+        def step(device=device, kernels=kernels, python=python, waits=waits):
+            device.work(python)
+            for seconds in kernels:
+                device.launch(seconds)
+            if waits:
+                device.wait()
+
+        found = measure.time(step, budget=random.choice([0.05, 0.5]), device="cuda")
+        truth = sum(kernels)
+        wall = python + truth + device.latency * len(kernels)
+        if found.clock == "device":
+            correct = found.value == pytest.approx(truth, rel=0.02)
+        else:  # and said to be the time until all is done
+            correct = found.value >= 0.98 * truth and found.value < 1.1 * wall + 1e-3
+        assert correct or not found.trusted, (seed, found, truth)
+        assert not (busy and found.trusted), (seed, found)
+        right += correct and found.trusted
+    assert right > 120  # and not by doubting all
+
+
+# Start-up
+
+
+def test_the_first_point_does_not_pay_for_the_start_up(monkeypatch):
+    """A context of 0.3 s and a matmul of 0.2 s once ended the line of fp32 after one point."""
+    device = machine(monkeypatch, start_up=4.0, first=0.2)
+
+    def touched(_kind):
+        device.launch(1e-6, matmul=True)
+        device.wait()
+        return {}
+
+    monkeypatch.setattr(hardware, "device_type", lambda name: touched(name) or name)
+    seconds = lambda n: 2 * n**3 / 60e12 + 2e-6  # noqa: E731
+    series = {"fp32": lambda n: lambda: device.launch(seconds(n), matmul=True)}
+    sizes = (64, 256, 1024, 4096, 8192)
+    sweep = measure.sweep(series, sizes, budget=4.0, work=lambda n: n**3, device="cuda")
+    began = device.host
+    list(sweep)
+    assert device.host - began < 4.0 and sorted(sweep.reached("fp32")) == list(sizes)
+    for n in sizes:
+        assert sweep.at("fp32", n).value == pytest.approx(seconds(n), rel=0.02)
+
+
+def test_every_number_format_is_touched_once_when_the_device_is_chosen(monkeypatch):
+    """On a device of torch's that needs no hardware."""
+    trial.refusals.cache_clear()
+    seen = []
+    monkeypatch.setattr(trial.torch.accelerator, "synchronize", lambda: seen.append("waited"))
+    assert trial.refusals("cpu") == {} and len(seen) == 3
+    assert trial.refusals("cpu") == {} and len(seen) == 3
+    why = trial.refusals("meta")
+    assert set(why) == {"fp32", "bf16", "fp16"} and "meta" in why["fp32"]
+    trial.refusals.cache_clear()
+
+
+# What is said of it
+
+
+def limits(peak=60e12, memory=3e12, launch=10e-6):
+    start = measure.Time((2e-6,) * 9, 1, "cuda", clock="device", felt=launch)
+    return measure.Limits(
+        measure.Peak(peak, "datasheet", "sheet", "fp32"),
+        measure.Bandwidth(memory, "datasheet", "sheet"),
+        start,
+    )
+
+
+def test_launch_bound_work_is_not_blamed_on_size_or_format():
+    found = measure.Time((2e-6,) * 9, 1, "cuda", clock="device", felt=12e-6)
+    words = compare.bound(found, flops=2 * 64**3, nbytes=3 * 4 * 64**2, limits=limits())
+    assert words.startswith("It is bound by launching: a call takes 12 µs, of which the device")
+    assert "2 µs" in words and "odd a shape" not in words
+
+
+def test_a_datasheet_s_bandwidth_is_not_called_a_copy_s():
+    fast = measure.Time((1e-3,) * 9, 1, "cuda", clock="device", felt=1e-3)
+    words = compare.bound(fast, flops=0, nbytes=1e10, limits=limits())
+    assert words == "It is faster than the datasheet's bandwidth allows: a cache holds its data."
+    slow = measure.Time((10.0,) * 9, 1, "cuda", clock="device", felt=10.0)
+    assert "copy" not in compare.bound(slow, flops=0, nbytes=1e10, limits=limits())
+
+
+def test_the_mfu_counts_what_the_learner_waits_for():
+    found = measure.Time((2e-6,) * 9, 1, "cuda", clock="device", felt=20e-6)
+    words = compare.mfu(flops=60e12 * 10e-6, time=found, peak=limits().peak)
+    assert "0.50" in words
