@@ -143,6 +143,25 @@ def test_a_map_can_be_written_onto_its_own_file(file):
     assert open_tokens(file).tolist() == list(range(4999, -1, -1))
 
 
+@pytest.mark.parametrize("prefetch", [False, True])
+@pytest.mark.parametrize("device", ["cuda", "mps", "xpu"])
+def test_only_what_is_pinned_is_copied_without_waiting(monkeypatch, device, prefetch):
+    """Memory that a device still reads must not be dropped: MPS then gets wrong tokens in silence.
+
+    On CUDA the prefetching thread pins; pinning at the moment of the copy costs more than it saves.
+    """
+    seen, pinned = [], []
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda x: pinned.append(id(x)) or x)
+    monkeypatch.setattr(torch.Tensor, "is_pinned", lambda x: id(x) in pinned)
+    monkeypatch.setattr(torch.Tensor, "to", lambda x, where, **how: seen.append(how) or x)
+    batches = Batches(np.arange(50), batch=2, context=3, device=device, prefetch=prefetch)
+    next(batches)
+    if prefetch:
+        batches._pool.shutdown(wait=True)  # before the next case patches torch
+    waits_not = device == "cuda" and prefetch
+    assert seen == [{"non_blocking": waits_not}] and bool(pinned) == waits_not
+
+
 def test_a_type_that_is_none_of_ours(file):
     for function in (
         lambda: write_tokens(file, np.array([1]), "float32"),

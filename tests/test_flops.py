@@ -337,7 +337,18 @@ def test_grouped_queries_count_every_query_head():
     assert trained(partial(attend, is_causal=True)) == (forward, 5 * forward // 2)
 
 
-KERNELS = ["flash_attention", "efficient_attention", "cudnn_attention", "flash_attention_for_cpu"]
+KERNELS = ["flash_attention", "efficient_attention", "cudnn_attention", "flash_attention_for_cpu",
+           "fused_attention_overrideable"]  # fmt: skip
+
+
+def test_mps_s_linear_layer_is_counted_backward():
+    """Which is one operation there: a training step on a Mac has one for each layer."""
+    formula = FORMULAS[torch.ops.aten.linear_backward]
+    x, grad, weight = leaf(4, 5, 8), leaf(4, 5, 3), leaf(3, 8)
+    one = 2 * 4 * 5 * 8 * 3
+    assert formula(x, grad, weight, [True, True, True], out_val=None) == 2 * one
+    assert formula(x, grad, weight, [False, True, True], out_val=None) == one  # the first layer
+    assert formula(x, grad, weight, [True, False, False], out_val=None) == one
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

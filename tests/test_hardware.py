@@ -13,7 +13,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from course_utils import hardware
+from course_utils import hardware, measure
 from course_utils.hardware import limits, this_machine
 
 SHEET = files("course_utils.hardware").joinpath("datasheets.toml")
@@ -239,6 +239,15 @@ def test_another_device_than_the_current_one_is_refused(monkeypatch):
     for other in ("cuda:0", torch.device("cuda", 2), "cuda:x"):
         with pytest.raises(ValueError, match="device must be the current one, cuda:1, got 'cuda:"):
             hardware.device_type(other)
+
+
+@pytest.mark.parametrize("device", hardware.devices(), ids=lambda device: device.name)
+def test_a_datasheet_s_figures_print_in_half_a_line(device):
+    """The source, which may be long, stays in the result."""
+    peak = measure.Peak(device.peak["fp32"], "datasheet", device.source, "fp32")
+    memory = measure.Bandwidth(device.bandwidth, "datasheet", device.source)
+    assert len(repr(peak)) < 50 and len(repr(memory)) < 50
+    assert "datasheet" in repr(peak) and peak.source == device.source
 
 
 def test_dtype_names():

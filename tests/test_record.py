@@ -1,10 +1,12 @@
 """Recorded runs: real measurements only, readable, and complete."""
 
+from dataclasses import replace
 from datetime import date
 
 import pytest
 
 from course_utils import hardware, measure, predict
+from course_utils.hardware import recordings
 from course_utils.measure import record
 
 
@@ -33,6 +35,33 @@ def test_a_machine_is_recorded_and_read_back(tmp_path, monkeypatch):
     run = hardware.read_run(path)
     assert run.products["fp32"][64] > 0 and run.peaks["fp32"] > 1e8
     assert path.parent == tmp_path and path.name.endswith("cores.json")
+
+
+GPU = hardware.Run("A GPU", "cuda", 16, "2", "3", "2026-11-30", 3e12,
+                   {"fp32": 50e12, "bf16": 700e12}, {},
+                   {"tf32": 350e12, "block": 512.0, "call": 8e-6, "device": 2e-6})  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("quantity", "words"),
+    [
+        ("fp32 matmuls as TF32", "350 TFLOP/s, 7 × that of plain fp32"),
+        ("bf16 matmuls", "700 TFLOP/s, 14 × that of plain fp32"),
+        ("a tensor of 4 bytes", "512 bytes of memory"),
+        ("launching", "8 µs a call, of which the device works 2 µs"),
+    ],
+)
+def test_what_this_machine_may_lack_stands_beside_it(monkeypatch, quantity, words):
+    assert set(hardware.QUANTITIES) >= {quantity}
+    processor = hardware.runs()[0]
+    monkeypatch.setattr(recordings, "runs", lambda: (processor,))
+    assert hardware.elsewhere(quantity).rows[-1] == ("a GPU", "not recorded yet", "–")
+    monkeypatch.setattr(recordings, "runs", lambda: (processor, GPU))
+    assert hardware.elsewhere(quantity).rows[-1] == ("A GPU", "2026-11-30", words)
+    monkeypatch.setattr(recordings, "runs", lambda: (replace(GPU, accelerator={}),))
+    assert "≈" not in repr(hardware.elsewhere(quantity))
+    with pytest.raises(ValueError, match="quantity must be one of"):
+        hardware.elsewhere("luck")
 
 
 def test_a_busy_machine_is_not_recorded(tmp_path, monkeypatch, capsys):

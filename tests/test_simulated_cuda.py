@@ -10,6 +10,7 @@ import pytest
 
 from course_utils import compare, hardware, measure
 from course_utils.hardware import trial
+from course_utils.measure import clock
 from tests.simulated_cuda import SimulatedCuda, SimulatedNvml, install
 
 OURS = os.getpid()
@@ -96,6 +97,13 @@ def test_another_accelerator_is_waited_for_after_each_call(monkeypatch):
     found = measure.time(lambda: device.launch(0.01), budget=0.5, device="mps")
     assert min(found.samples) >= 0.01 and found.clock == "wall"
     assert device.waits == len(found.samples) + 2  # once before, once for the warm-up
+
+
+@pytest.mark.parametrize("seconds", [2e-6, 1e-3])
+def test_no_more_samples_are_kept_than_anywhere(monkeypatch, seconds):
+    device = machine(monkeypatch)
+    found = measure.time(lambda: device.launch(seconds), budget=1e305, device="cuda")
+    assert len(found.samples) == clock.MAX_SAMPLES
 
 
 # Other programs on the device

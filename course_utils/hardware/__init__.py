@@ -2,7 +2,7 @@
 
 from course_utils.hardware.datasheets import Device, devices, find
 from course_utils.hardware.limits import usable_cores, usable_memory
-from course_utils.hardware.recordings import Run, read_run, recorded, runs
+from course_utils.hardware.recordings import QUANTITIES, Run, elsewhere, read_run, recorded, runs
 from course_utils.hardware.this_machine import (
     DTYPES,
     Machine,
@@ -18,6 +18,7 @@ from course_utils.hardware.trial import refusals
 
 __all__ = [
     "DTYPES",
+    "QUANTITIES",
     "Device",
     "Machine",
     "Run",
@@ -26,6 +27,7 @@ __all__ = [
     "device_type",
     "devices",
     "dtype_name",
+    "elsewhere",
     "find",
     "limit_threads",
     "machine",

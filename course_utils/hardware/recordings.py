@@ -4,11 +4,13 @@
 """
 
 import json
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
 from course_utils import units
+from course_utils.arguments import one_of
 from course_utils.hardware.this_machine import DTYPES
 from course_utils.table import Table, table
 
@@ -17,7 +19,10 @@ from course_utils.table import Table, table
 class Run:
     """One machine's record, rates in FLOP/s and B/s.
 
-    `products` maps a number format to the seconds that an n × n matmul took, by n.
+    `products` maps a number format to the seconds that an n × n matmul took, by n. `accelerator`
+    has what a processor lacks, as far as the device has it: 'tf32' (FLOP/s of fp32 matmuls that run
+    as TF32), 'block' (bytes that the allocator hands out for 4), 'call' and 'device' (seconds of
+    one small operation, from Python and on the device).
     """
 
     device: str
@@ -29,6 +34,7 @@ class Run:
     bandwidth: float
     peaks: dict[str, float]
     products: dict[str, dict[int, float]]
+    accelerator: dict[str, float] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -42,6 +48,28 @@ def runs() -> tuple[Run, ...]:
     folder = files("course_utils.hardware").joinpath("recorded")
     found = sorted(folder.iterdir(), key=lambda path: path.name)
     return tuple(read_run(path) for path in found if path.name.endswith(".json"))
+
+
+# What `elsewhere` shows of a run: None where the run has no such figure.
+QUANTITIES: dict[str, Callable[[Run], str | None]] = {
+    "fp32 matmuls as TF32": lambda run: _ratio(run.accelerator.get("tf32"), run.peaks["fp32"]),
+    "bf16 matmuls": lambda run: _ratio(run.peaks.get("bf16"), run.peaks["fp32"]),
+    "a tensor of 4 bytes": lambda run: _bytes(run.accelerator.get("block")),
+    "launching": lambda run: _launch(**run.accelerator),
+}
+
+
+def elsewhere(quantity: str) -> Table:
+    """What recorded machines have that the one at hand may lack: one of `QUANTITIES`.
+
+    As long as no GPU is recorded, a row says so.
+    """
+    told = QUANTITIES[one_of("quantity", quantity, QUANTITIES)]
+    found = [(run, words) for run in runs() if (words := told(run))]
+    rows = [(run.name, run.date, words) for run, words in found]
+    if all(run.backend == "cpu" for run, _ in found):
+        rows.append(("a GPU", "not recorded yet", "–"))
+    return table(("machine", "recorded", quantity), rows, title="Recorded elsewhere")
 
 
 def recorded() -> Table:
@@ -68,6 +96,25 @@ def read_run(path: Traversable) -> Run:
         for kind, points in values.pop("products").items()
     }
     return Run(**values, products=products)
+
+
+def _ratio(value: float | None, base: float) -> str | None:
+    """A rate and how many times the rate of plain fp32 it is."""
+    if value is None:
+        return None
+    return f"{_rate(value)}, {units.ratio(value / base)} that of plain fp32"
+
+
+def _bytes(value: float | None) -> str | None:
+    return None if value is None else f"{value:,.0f} bytes of memory"
+
+
+def _launch(call: float | None = None, device: float | None = None, **_: float) -> str | None:
+    """Both times of a small operation."""
+    if call is None or device is None:
+        return None
+    called, worked = (units.duration(seconds, significant=2) for seconds in (call, device))
+    return f"{called} a call, of which the device works {worked}"
 
 
 def _rate(value: float | None) -> str:

@@ -25,7 +25,8 @@ class Bandwidth(Measured):
 
     def shown(self) -> str:
         """The rate and where it comes from, on one line."""
-        words = f"{units.rate(self.value, unit='B/s', significant=3)}, {self.source}"
+        where = "from the datasheet" if self.kind == "datasheet" else self.source
+        words = f"{units.rate(self.value, unit='B/s', significant=3)}, {where}"
         return units.measured(units.unsure(words, self.doubt))
 
 

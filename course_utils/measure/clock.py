@@ -177,7 +177,7 @@ def _on_device(fn: Callable[[], object], budget: float) -> tuple[Time, contentio
     else:
         load = watch.load()
     kind = "device" if queue.fills else "wall"
-    return Time(tuple(samples), 0, "cuda", clock=kind, felt=queue.felt), load
+    return Time(tuple(samples[-MAX_SAMPLES:]), 0, "cuda", clock=kind, felt=queue.felt), load
 
 
 def _sample(
@@ -186,12 +186,13 @@ def _sample(
     """Seconds of each call, at most `block` calls at a time, and the load while they ran."""
     samples, calls = [], 1
     watch, began = contention.Watch(), perf_counter()
-    while calls > 0 and len(samples) < MAX_SAMPLES:
+    while calls > 0:
         start = perf_counter()
         samples += run(calls)
         end = perf_counter()
         each = max(end - start, 1e-9) / calls  # a coarse clock may not move
-        calls = int(min(block, (budget - (end - began)) / each))
+        room = min(block, MAX_SAMPLES - len(samples))
+        calls = int(min(room, (budget - (end - began)) / each))
     return samples, watch.load()
 
 

@@ -35,7 +35,8 @@ class Peak(Measured):
 
     def shown(self) -> str:
         """The rate, its format and where it comes from, on one line."""
-        words = f"{units.rate(self.value, significant=3)} {self.dtype}, {self.source}"
+        where = "from the datasheet" if self.kind == "datasheet" else self.source
+        words = f"{units.rate(self.value, significant=3)} {self.dtype}, {where}"
         return units.measured(units.unsure(words, self.doubt))
 
 

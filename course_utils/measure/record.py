@@ -58,6 +58,7 @@ def record(folder: Path, *, budget: float = 60.0) -> Path:
         "bandwidth": copied.value,
         "peaks": {name: peak.value for name, peak in peaks.items()},
         "products": {name: dict(zip(*sweep.points(name), strict=True)) for name in sweep.series},
+        "accelerator": {} if device == "cpu" else _accelerator(device, third / 4),
     }
     return _write(run, folder)
 
@@ -68,6 +69,31 @@ def _product(dtype: torch.dtype, device: str) -> Callable[[int], Callable[[], ob
         return lambda: x @ w
 
     return prepare
+
+
+def _accelerator(device: str, budget: float) -> dict[str, float]:
+    """What only an accelerator has, as far as this one has it: see `hardware.Run`."""
+    module, one = torch.get_device_module(device), torch.ones(1, device=device)
+    start = measure.time(lambda: one.add_(1), budget=budget)
+    found = {"call": start.per_call, "device": start.value} if start.clock == "device" else {}
+    if hasattr(module, "memory_allocated"):
+        before = module.memory_allocated()
+        kept = torch.ones(1, device=device)
+        found["block"] = float(module.memory_allocated() - before)
+        del kept
+    if device == "cuda" and torch.cuda.get_device_capability() >= (8, 0):
+        found["tf32"] = _as_tf32(device, budget)
+    return found
+
+
+def _as_tf32(device: str, budget: float) -> float:
+    """The peak of fp32 matmuls when they are set to run as TF32."""
+    matmul = torch.backends.cuda.matmul
+    before, matmul.fp32_precision = matmul.fp32_precision, "tf32"
+    try:
+        return measure.measured_peak(device, budget=budget).value
+    finally:
+        matmul.fp32_precision = before
 
 
 def _insist(results: list) -> None:
