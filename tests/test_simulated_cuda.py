@@ -227,6 +227,19 @@ def test_launch_bound_work_is_not_blamed_on_size_or_format():
     assert "2 µs" in words and "odd a shape" not in words
 
 
+def test_a_comparison_tells_both_times():
+    found = measure.Time((2e-6,) * 9, 1, "cuda", clock="device", felt=12e-6)
+    given = {"id": "test", "what": "a product", "unit": "s", "predicted": 2e-6}
+    said = compare(**given, measured=found).explanation()
+    assert said.startswith("On this machine the two are equal.")
+    assert said.endswith("Launched from Python, a call takes 12 µs.")
+    alone = measure.Time((2e-6,) * 9, 1, "cuda", clock="device", felt=2e-6)
+    assert "Launched" not in compare(**given, measured=alone).explanation()
+    because = {"flops": 2 * 64**3, "nbytes": 3 * 4 * 64**2, "limits": limits()}
+    once = compare(**given, measured=found, because=because).explanation()
+    assert once.count("12 µs") == 1
+
+
 def test_a_datasheet_s_bandwidth_is_not_called_a_copy_s():
     fast = measure.Time((1e-3,) * 9, 1, "cuda", clock="device", felt=1e-3)
     words = compare.bound(fast, flops=0, nbytes=1e10, limits=limits())

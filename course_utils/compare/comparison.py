@@ -34,7 +34,7 @@ class Comparison(Result):
     None is a value that this machine lacks (no datasheet figure, budget not reached); `ABSENT` one
     that the comparison does not have on any machine. `doubt` is that of arithmetic or measurement.
     `above`, `near` and `below` are sentences for a measurement that lies so; `slips` maps the
-    sentence for a mistake to the number that it leads to.
+    sentence for a mistake to the number that it leads to, `launch` says what launching adds.
     """
 
     id: str
@@ -49,6 +49,7 @@ class Comparison(Result):
     below: str = ""
     slips: Mapping[str, float] = field(default_factory=dict, hash=False)
     remark: str = ""
+    launch: str = ""
 
     @property
     def ratio(self) -> float | None:
@@ -150,7 +151,7 @@ class Comparison(Result):
             return (
                 "On this machine no datasheet says what to expect: what it reached is the measure."
             )
-        return f"On this machine {self._gap()}"
+        return " ".join(filter(None, [f"On this machine {self._gap()}", self.launch]))
 
     def _gap(self) -> str:
         if self.ratio is None:

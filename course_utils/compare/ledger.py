@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from html import escape
 from numbers import Real
 
+from course_utils import units
 from course_utils.arguments import count, number, positive, shown, text
 from course_utils.compare.bounds import bound
 from course_utils.compare.comparison import ABSENT, Absent, Comparison
@@ -56,12 +57,11 @@ class Compare:
             if getattr(value, "unit", unit) != unit:
                 raise ValueError(f"unit is {unit!r}, but {name} is in {value.unit!r}")
         if because is not None:
-            sentences = _sentences(because, unit, values[2])
+            sentences = _sentences(because, unit, measured)
         doubt = first_doubt(predicted, measured, (because or {}).get("limits"))
         remark = _remark(guess, values[0])
-        row = Comparison(
-            *names, *values, doubt, **sentences, slips=_slips(slips or {}), remark=remark
-        )
+        said = {"remark": remark, "launch": "" if because is not None else _launch(measured)}
+        row = Comparison(*names, *values, doubt, **sentences, slips=_slips(slips or {}), **said)
         session.ledger[row.id] = row
         return row
 
@@ -127,6 +127,13 @@ def _remark(guess: object, used: float | None) -> str:
     return f"Your guess must be a plain number of at least 0, got {shown(guess)}."
 
 
+def _launch(measured: object) -> str:
+    """A sentence about a time on the device that Python's launching exceeds, else ''."""
+    if not getattr(measured, "launch_bound", False):
+        return ""
+    return f"Launched from Python, a call takes {units.duration(measured.per_call, significant=3)}."
+
+
 def _value(name: str, value: object) -> float | None | Absent:
     """The number in `value` or in an instrument's result; None and ABSENT as they are."""
     value = getattr(value, "value", value)
@@ -137,7 +144,8 @@ def _sentences(because: Mapping[str, object], unit: str, measured: object) -> di
     """The sentence that the bounds choose for a measured time, wherever the time lies."""
     if unit != "s":
         raise ValueError(f"because explains times: unit must be 's', got {unit!r}")
-    known = isinstance(measured, Real) and measured > 0
+    value = getattr(measured, "value", measured)
+    known = isinstance(value, Real) and value > 0
     words = bound(measured, **because) if known else ""
     return dict.fromkeys(("above", "near", "below"), words)
 
