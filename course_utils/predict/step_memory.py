@@ -61,6 +61,6 @@ def _scratch(config: TransformerConfig, parameters: int, form: str) -> int:
     one_of("form", form, FORMS)
     if form == "for-loop":
         before, layer, after = _ends(config)
-        sizes = [*before, *layer * min(config.layers, 2), *after]  # further layers repeat these
+        sizes = [*before, *layer, *after]  # further layers repeat these
         return max(2 * size + last for last, size in zip([0, *sizes], sizes, strict=False))
     return parameters if form == "foreach" else 0
