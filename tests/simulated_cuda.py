@@ -31,12 +31,16 @@ DEPTH = 1024  # launches that wait in the queue before the next one blocks
 
 
 class SimulatedCuda:
-    """One device and the host that uses it; all times in seconds."""
+    """One device and the host that uses it; all times in seconds.
+
+    Its clock ticks in steps of `tick`; every launch and event takes a place in its queue.
+    """
 
     def __init__(self, *, latency=10e-6, event=1e-6, wait=5e-6, start_up=0.0, first=0.0,
-                 slice=0.0):  # fmt: skip
+                 slice=0.0, tick=0.5e-6):  # fmt: skip
         self.latency, self.event_cost, self.wait_cost = latency, event, wait
         self.start_up, self.first = start_up, first  # paid once, then 0
+        self.tick = tick
         self.slice = slice  # of another program, which runs in every other slice; 0 for none
         self.host = self.idle_from = 0.0
         self.ends: list[float] = []
@@ -51,6 +55,10 @@ class SimulatedCuda:
         self.host += self.latency + self.start_up + (self.first if matmul else 0.0)
         self.start_up = 0.0
         self.first = 0.0 if matmul else self.first
+        self._take_a_place(seconds)
+
+    def _take_a_place(self, seconds):
+        """Queue something; the host waits while the queue is full."""
         if len(self.ends) - bisect_right(self.ends, self.host) >= DEPTH:
             self.host = self.ends[-DEPTH]
         self.idle_from = self._end(max(self.idle_from, self.host), seconds)
@@ -83,7 +91,8 @@ class Event:
 
     def record(self):
         self.device.host += self.device.event_cost
-        self.at = max(self.device.idle_from, self.device.host)
+        self.device._take_a_place(0.0)
+        self.at = self.device.idle_from
 
     def query(self):
         return self.device.host >= self.at
@@ -94,7 +103,8 @@ class Event:
     def elapsed_time(self, end):
         if self.device.host < end.at:
             raise RuntimeError("both events must be completed before calculating elapsed time")
-        return (end.at - self.at) * 1000
+        ticks = [int(event.at / self.device.tick + 1e-6) for event in (self, end)]
+        return (ticks[1] - ticks[0]) * self.device.tick * 1000
 
 
 class SimulatedNvml:
@@ -124,7 +134,11 @@ class SimulatedNvml:
             raise self.NVMLError("Not Supported")
         if not self.active:
             raise self.NVMLError_NotFound("Not Found")
-        return [SimpleNamespace(pid=pid, smUtil=util) for pid, util in self.active.items()]
+        stale = SimpleNamespace(pid=4, smUtil=99, timeStamp=since - 1)
+        broken = SimpleNamespace(pid=5, smUtil=4_000_000_000, timeStamp=since + 1)
+        found = [SimpleNamespace(pid=pid, smUtil=util, timeStamp=since + 9)
+                 for pid, util in self.active.items()]  # fmt: skip
+        return [stale, *found, broken]
 
 
 def install(monkeypatch: pytest.MonkeyPatch, device: SimulatedCuda, nvml=None) -> SimulatedCuda:

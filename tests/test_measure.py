@@ -373,6 +373,17 @@ def test_the_best_rate_of_a_kernel_is_kept(monkeypatch):
     assert measured_peak("cpu", budget=0.05) is better
 
 
+@pytest.mark.parametrize("setting", ["ieee", "tf32"])
+def test_a_peak_can_be_measured_whatever_cuda_s_matmuls_are_set_to(setting):
+    """torch refuses to tell its older setting once the newer one is changed."""
+    before = torch.backends.cuda.matmul.fp32_precision
+    try:
+        torch.backends.cuda.matmul.fp32_precision = setting
+        assert measured_peak("cpu", budget=0.05).value > 0
+    finally:
+        torch.backends.cuda.matmul.fp32_precision = before
+
+
 @pytest.fixture
 def search(fake, monkeypatch):
     """A search for the peak, in a kernel that knows none, from a rate and a doubt a size.

@@ -31,8 +31,8 @@ def test_short_work_is_timed_without_its_launch(monkeypatch, seconds, latency):
     found = measure.time(lambda: device.launch(seconds), budget=0.5, device="cuda")
     assert found.value == pytest.approx(seconds, rel=0.02)
     assert found.trusted and found.clock == "device"
-    between = max(seconds, latency + 2 * device.event_cost)
-    assert found.per_call == pytest.approx(between, rel=0.1)
+    between = max(seconds, latency)  # the wait at the end is shared by a block
+    assert found.per_call == pytest.approx(between, rel=0.1, abs=0.5e-6)
     assert found.launch_bound == (found.per_call > 1.25 * seconds)
     assert ("bound by launching" in repr(found)) == found.launch_bound
     assert device.host < 0.5 + 20 * seconds + 1e-3
@@ -47,19 +47,39 @@ def test_a_call_of_many_operations_is_their_sum(monkeypatch):
 
     found = measure.time(step, budget=0.5, device="cuda")
     assert found.value == pytest.approx(150e-6, rel=0.02) and found.launch_bound
-    assert found.per_call == pytest.approx(502e-6, rel=0.05)
+    assert found.per_call == pytest.approx(500e-6, rel=0.05)
 
 
-def test_what_waits_for_the_device_itself_is_timed_until_it_is_done(monkeypatch):
+@pytest.mark.parametrize("seconds", [5e-6, 1e-3, 20e-3, 0.1])
+def test_what_waits_for_the_device_itself_is_timed_until_it_is_done(monkeypatch, seconds):
     device = machine(monkeypatch)
 
     def step():
-        device.launch(5e-6)
+        device.launch(seconds)
         device.wait()  # as .item() does
 
     found = measure.time(step, budget=0.5, device="cuda")
     assert found.clock == "wall" and not found.launch_bound
-    assert found.value == pytest.approx(10e-6 + 5e-6 + 2 * 5e-6, rel=0.05)
+    assert found.value == pytest.approx(10e-6 + seconds + 2 * 5e-6, rel=0.05)
+    assert device.host < 0.5 + seconds + 0.3 and (found.trusted or seconds > 0.02)
+
+
+@pytest.mark.parametrize("kernels", [60, 100, 400, 900])
+@pytest.mark.parametrize("seconds", [3e-6, 4e-6, 12e-6])
+def test_calls_of_which_few_fit_into_the_queue_are_queued_in_smaller_blocks(
+    monkeypatch, kernels, seconds
+):
+    """Twenty calls would fill the queue, so that its backlog ends while the host waits for room."""
+    device = machine(monkeypatch, latency=5e-6)
+
+    def step():
+        for _ in range(kernels):
+            device.launch(seconds)
+
+    found = measure.time(step, budget=0.5, device="cuda")
+    assert found.clock == "device" and found.trusted
+    assert found.value == pytest.approx(kernels * seconds, rel=0.02)
+    assert max(found.samples) < 1.05 * kernels * seconds  # one kind of samples
 
 
 def test_more_launches_than_the_queue_holds(monkeypatch):
@@ -67,11 +87,31 @@ def test_more_launches_than_the_queue_holds(monkeypatch):
     device = machine(monkeypatch)
 
     def step():
-        for _ in range(3000):
-            device.launch(20e-6)
+        for _ in range(1500):
+            device.launch(12e-6)
 
     found = measure.time(step, budget=2.0, device="cuda")
-    assert found.value == pytest.approx(0.06, rel=0.02)
+    assert found.clock == "wall" and found.value == pytest.approx(0.018, rel=0.02)
+
+
+def test_a_call_that_takes_long_is_timed_without_a_backlog(monkeypatch):
+    device = machine(monkeypatch)
+    found = measure.time(lambda: device.launch(0.05), budget=1.0, device="cuda")
+    assert found.value == pytest.approx(0.05, rel=0.02) and found.trusted and device.host < 1.06
+
+
+@pytest.mark.parametrize("seconds", [1.3e-6, 2.1e-6, 3.9e-6])
+def test_a_coarse_clock_does_not_round_short_work(monkeypatch, seconds):
+    """As on an A100, whose events tick every 1.024 µs: several calls lie between two events."""
+    device = machine(monkeypatch, tick=1.024e-6)
+    found = measure.time(lambda: device.launch(seconds), budget=0.3, device="cuda")
+    assert found.value == pytest.approx(seconds, rel=0.06) and found.trusted
+
+
+def test_work_that_does_not_run_on_the_device_is_doubted(monkeypatch):
+    device = machine(monkeypatch)
+    found = measure.time(lambda: device.work(3e-3), budget=0.5, device="cuda")
+    assert "hardly anything ran on the device" in found.doubt
 
 
 def test_the_clock_of_work_from_before_and_the_budget(monkeypatch):
@@ -81,7 +121,7 @@ def test_the_clock_of_work_from_before_and_the_budget(monkeypatch):
     assert found.samples == pytest.approx((0.01,) * len(found.samples), rel=0.01)
     assert found.warm and found.trusted
     assert 0.75 < device.host <= 0.3 + 0.5 + 0.02
-    assert len(found.samples) > 40 and device.waits < 12  # the queue is kept filled
+    assert len(found.samples) > 30 and device.waits < 16  # the queue is kept filled
 
 
 def test_calls_that_break_the_budget_are_not_started(monkeypatch):
@@ -109,38 +149,44 @@ def test_no_more_samples_are_kept_than_anywhere(monkeypatch, seconds):
 # Other programs on the device
 
 
+UNSEEN = "other programs on this GPU cannot be seen here"
+
+
 @pytest.mark.parametrize(
-    ("nvml", "words"),
+    ("nvml", "words", "note"),
     [
-        (SimulatedNvml({OURS, 7}, {OURS: 40, 7: 40}), "another program computes on this GPU"),
-        (SimulatedNvml({8, 9}, {8: 40, 9: 40}), "another program computes"),  # in a container
-        (SimulatedNvml({OURS, 7}, {7: 40}), "another program computes"),
-        (SimulatedNvml({OURS, 7}, {OURS: 90, 7: 0}), ""),  # it holds memory, and rests
-        (SimulatedNvml({8, 9}, {8: 90}), ""),
-        (SimulatedNvml({OURS}, {}), ""),
-        (SimulatedNvml({OURS}, {OURS: 1}, refuses="samples"), ""),
-        (SimulatedNvml({OURS, 7}, {}, refuses="samples"), "here: the driver does not"),
-        (SimulatedNvml({OURS}, {}, refuses="programs"), "cannot be seen here: Not Supported"),
+        (SimulatedNvml({OURS, 7}, {OURS: 40, 7: 40}), "another program computes on this GPU", ""),
+        (SimulatedNvml({8, 9}, {8: 40, 9: 40}), "another program computes", ""),  # in a container
+        (SimulatedNvml({OURS, 7}, {7: 40}), "another program computes", ""),
+        (SimulatedNvml({OURS, 7}, {OURS: 90, 7: 0}), "", ""),  # it holds memory, and rests
+        (SimulatedNvml({OURS, 7}, {OURS: 90, 7: 4}), "", ""),  # it draws the screen
+        (SimulatedNvml({8, 9}, {8: 90}), "", ""),
+        (SimulatedNvml({OURS}, {}), "", ""),
+        (SimulatedNvml({OURS}, {OURS: 1}, refuses="samples"), "", ""),
+        (SimulatedNvml(set(), {}, refuses="samples"), "", ""),
+        (SimulatedNvml({OURS, 7}, {}, refuses="samples"), "", UNSEEN),
+        (SimulatedNvml({OURS}, {}, refuses="programs"), "", UNSEEN),
     ],
 )  # fmt: skip
-def test_another_program_is_seen_through_the_driver(monkeypatch, nvml, words):
+def test_another_program_is_seen_through_the_driver(monkeypatch, nvml, words, note):
     device = machine(monkeypatch, nvml)
     found = measure.time(lambda: device.launch(1e-3), budget=0.2, device="cuda")
     assert words in found.doubt and bool(words) == bool(found.doubt)
+    assert found.note == note and (note in repr(found))
 
 
-def test_without_the_driver_s_word_no_time_is_trusted(monkeypatch):
+def test_without_the_driver_s_word_a_time_says_what_it_cannot_see(monkeypatch):
     device = install(monkeypatch, SimulatedCuda(), None)
     found = measure.time(lambda: device.launch(1e-3), budget=0.2, device="cuda")
-    assert "cannot be seen here: NVML does not answer" in found.doubt
-    assert measure.time(lambda: 1, budget=0.01, device="cpu").doubt != found.doubt
+    assert found.trusted and found.note == UNSEEN and UNSEEN in repr(found)
+    assert not measure.time(lambda: 1, budget=0.01, device="cpu").note
 
 
 def test_no_trusted_time_is_wrong_on_two_hundred_machines(monkeypatch):
-    random, right = Random(0), 0
+    random, easy = Random(0), []
     for seed in range(200):
         busy = random.random() < 0.3
-        others = {7: random.randint(5, 95)} if busy else {}
+        others = {7: random.randint(20, 95)} if busy else {}
         device = machine(
             monkeypatch,
             SimulatedNvml({OURS, *others}, {OURS: 50, **others}),
@@ -149,7 +195,10 @@ def test_no_trusted_time_is_wrong_on_two_hundred_machines(monkeypatch):
             wait=random.choice([1e-6, 20e-6]),
             slice=random.choice([0.5e-3, 2e-3]) if busy else 0.0,
         )
-        kernels = [10 ** random.uniform(-5.7, -2) for _ in range(random.choice([1, 1, 3, 20]))]
+        kernels = [
+            10 ** random.uniform(-5.7, -2 if random.random() < 0.5 else -4)
+            for _ in range(random.choice([1, 1, 3, 20, 90]))
+        ]
         python, waits = random.choice([0.0, 0.0, 50e-6, 1e-3]), random.random() < 0.1
 
         def step(device=device, kernels=kernels, python=python, waits=waits):
@@ -159,7 +208,8 @@ def test_no_trusted_time_is_wrong_on_two_hundred_machines(monkeypatch):
             if waits:
                 device.wait()
 
-        found = measure.time(step, budget=random.choice([0.05, 0.5]), device="cuda")
+        budget = random.choice([0.05, 0.5])
+        found = measure.time(step, budget=budget, device="cuda")
         truth = sum(kernels)
         wall = python + truth + device.latency * len(kernels)
         if found.clock == "device":
@@ -168,8 +218,9 @@ def test_no_trusted_time_is_wrong_on_two_hundred_machines(monkeypatch):
             correct = found.value >= 0.98 * truth and found.value < 1.1 * wall + 1e-3
         assert correct or not found.trusted, (seed, found, truth)
         assert not (busy and found.trusted), (seed, found)
-        right += correct and found.trusted
-    assert right > 120  # and not by doubting all
+        if not busy and 20 * wall < budget and truth > 0.01 * wall:
+            easy.append(correct and found.trusted)
+    assert len(easy) > 50 and sum(easy) > 0.97 * len(easy)  # and not by doubting all
 
 
 # Start-up

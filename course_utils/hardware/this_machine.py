@@ -101,7 +101,7 @@ def machine() -> Machine:
     kind, threads = backend(), limit_threads()
     name = _cpu_name() if kind in ("cpu", "mps") else _accelerator_name(kind)
     unused = _not_used()
-    memory = _cuda_memory() if kind == "cuda" else usable_memory()
+    memory = _device_memory(kind) or usable_memory()
     promise = None if kind == "cpu" else find(name)
     return Machine(kind, name, usable_cores(), threads, memory, promise, unused)
 
@@ -148,8 +148,12 @@ def _accelerator_name(kind: str) -> str:
     return named() if named else "unknown"
 
 
-def _cuda_memory() -> int:
-    return torch.cuda.get_device_properties(torch.cuda.current_device()).total_memory
+def _device_memory(kind: str) -> int | None:
+    """Bytes of the accelerator's own memory; None for one that shares the processor's."""
+    if kind not in ("cuda", "xpu"):
+        return None
+    module = torch.get_device_module(kind)
+    return module.get_device_properties(module.current_device()).total_memory
 
 
 @cache

@@ -25,6 +25,7 @@ from course_utils.measure.queued import BLOCK, Queue
 
 MIN_SAMPLES = 5
 MAX_SAMPLES = 10_000
+NOTHING = 3e-6  # seconds on the device that two events around nothing may show
 LAUNCH = 1.25  # a call that takes so many times its work is bound by launching
 STABLE = 1.5  # median over minimum above this: calls of the same work differ too much
 
@@ -36,7 +37,8 @@ class Time(Measured):
     If the warm-up call alone took the whole budget, it is the one sample, and `warm` is False.
     `clock` says what the samples are: 'device', its own time on each call, without launching; or
     'wall', from the start of each call until it is done. `felt` is the time from one call to the
-    next when they are launched in a row, where that was measured apart.
+    next when they are launched in a row, where that was measured apart; `note` says what could not
+    be seen.
     """
 
     samples: tuple[float, ...]
@@ -47,6 +49,7 @@ class Time(Measured):
     unit: str = "s"
     clock: str = "wall"
     felt: float | None = None
+    note: str = ""
 
     @property
     def per_call(self) -> float:
@@ -87,6 +90,7 @@ class Time(Measured):
         if self.launch_bound:
             felt = units.duration(self.per_call, significant=3)
             words = f"{words} on the device; {felt} a call, bound by launching"
+        words = f"{words}; {self.note}" if self.note else words
         return units.measured(units.unsure(words, self.doubt))
 
 
@@ -101,7 +105,8 @@ def time(
 
     `device` names where `fn` computes ('cpu', 'cuda', 'mps'); by default the accelerator if the
     machine has one. On CUDA the work must be in the current stream; its samples are the device's
-    own time, with a queue that is kept full, and `felt` is what a call takes with its launch. If
+    own time (of several short ones at once), with a queue that is kept full, and `felt` is what a
+    call takes with its launch. If
     `fn` itself waits for the device, as `.item()` does, and on another accelerator, each sample is
     the time until all is done. `threads` limits PyTorch's processor threads during the calls, to at
     most one per logical processor; one thread is hardly disturbed by a busy core beside it. The
@@ -127,7 +132,9 @@ def time(
         else:
             samples, load = _sample(lambda calls: _one_by_one(fn, wait, calls), 1, left)
             found = Time(tuple(samples), used, where)
-    return replace(found, threads=used, doubt=_doubt(found.samples, load, where, used) or others())
+    shared, note = others()
+    doubt = shared or _doubt(found.samples, load, where, used) or _elsewhere(found)
+    return replace(found, threads=used, doubt=doubt, note=note)
 
 
 def known_threads(threads: int | None) -> int | None:
@@ -170,14 +177,15 @@ def _one_by_one(fn: Callable[[], object], wait: Callable[[], None], calls: int) 
 def _on_device(fn: Callable[[], object], budget: float) -> tuple[Time, contention.Load]:
     """Timings by the CUDA device's own clock; `threads` and `doubt` are still to be filled in."""
     queue, watch, began = Queue(fn), contention.Watch(), perf_counter()
-    samples, left = queue.start(budget / 4), budget - (perf_counter() - began)
-    if not samples or left > queue.felt:
-        more, load = _sample(queue, BLOCK, left)
-        samples = [*samples, *more] if queue.fills else more
-    else:
-        load = watch.load()
-    kind = "device" if queue.fills else "wall"
-    return Time(tuple(samples[-MAX_SAMPLES:]), 0, "cuda", clock=kind, felt=queue.felt), load
+    samples = queue.start(budget / 4)
+    while not samples or len(samples) < MAX_SAMPLES + queue.dropped:
+        left = (budget - (perf_counter() - began)) / queue.each
+        if samples and left < 1:
+            break
+        samples += queue(max(1, int(min(BLOCK, left, MAX_SAMPLES))) if samples else 1)
+    load = watch.load()
+    kind, kept = "device" if queue.fills else "wall", samples[queue.dropped :] or samples
+    return Time(tuple(kept[:MAX_SAMPLES]), 0, "cuda", clock=kind, felt=queue.felt), load
 
 
 def _sample(
@@ -188,12 +196,19 @@ def _sample(
     watch, began = contention.Watch(), perf_counter()
     while calls > 0:
         start = perf_counter()
-        samples += run(calls)
+        found = run(calls)
+        samples += found
         end = perf_counter()
-        each = max(end - start, 1e-9) / calls  # a coarse clock may not move
+        each = max(end - start, 1e-9) / len(found)  # a coarse clock may not move
         room = min(block, MAX_SAMPLES - len(samples))
         calls = int(min(room, (budget - (end - began)) / each))
     return samples, watch.load()
+
+
+def _elsewhere(found: Time) -> str:
+    """The doubt about work that leaves the device idle: it may not run there at all."""
+    idle = found.clock == "device" and found.value < NOTHING and found.value < 0.01 * found.per_call
+    return "hardly anything ran on the device: does the work run elsewhere?" if idle else ""
 
 
 def _doubt(samples: list[float], load: contention.Load, device: str, threads: int) -> str:

@@ -2,6 +2,7 @@
 
 Programs that share a GPU take turns on it. A time is then too long by a steady factor, which the
 samples do not betray. NVML tells what share of the GPU each process had in each of its periods.
+It knows nothing of AMD's GPUs, and under WSL, on Jetson and in some containers it does not tell.
 """
 
 import os
@@ -14,14 +15,18 @@ from types import ModuleType
 import torch
 
 PERIOD = 1.0  # seconds: the driver samples every 1/6 to 1 s, so a little of the past is looked at
-UNSEEN = "whether another program uses this GPU cannot be seen here"
+BUSY = 10  # per cent of the GPU below which a program, such as the screen's, hardly disturbs
+UNSEEN = "other programs on this GPU cannot be seen here"
 
 
 @contextmanager
-def watch(device: str) -> Iterator[Callable[[], str]]:
-    """Yield a function that tells, when all is done, what speaks against having been alone."""
+def watch(device: str) -> Iterator[Callable[[], tuple[str, str]]]:
+    """Yield a function for when all is done: what speaks against having been alone, and a note.
+
+    The note says if nothing can be said of it.
+    """
     began = time() - PERIOD
-    yield lambda: _doubt(began) if device == "cuda" else ""
+    yield lambda: _found(began) if device == "cuda" else ("", "")
 
 
 def seen() -> bool:
@@ -29,29 +34,33 @@ def seen() -> bool:
     return _nvml() is not None
 
 
-def _doubt(began: float) -> str:
+def _found(began: float) -> tuple[str, str]:
     nvml = _nvml()
     if nvml is None:
-        return f"{UNSEEN}: NVML does not answer, or nvidia-ml-py is not installed"
+        return "", UNSEEN
     try:
         handle = _handle(nvml, torch.cuda.current_device())
         programs = {p.pid for p in nvml.nvmlDeviceGetComputeRunningProcesses(handle)}
-    except nvml.NVMLError as error:
-        return f"{UNSEEN}: {error}"
-    try:
-        samples = nvml.nvmlDeviceGetProcessUtilization(handle, int(began * 1e6))
-    except nvml.NVMLError_NotFound:  # no samples: nobody computed, or only for a moment
-        return ""
     except nvml.NVMLError:
-        return "" if len(programs) == 1 else f"{UNSEEN}: the driver does not tell who computes"
-    active = {sample.pid for sample in samples if sample.smUtil > 0}
+        return "", UNSEEN
+    since = int(began * 1e6)
+    try:
+        samples = nvml.nvmlDeviceGetProcessUtilization(handle, since)
+    except nvml.NVMLError_NotFound:  # no samples: nobody computed, or only for a moment
+        return "", ""
+    except nvml.NVMLError:
+        return "", "" if len(programs) <= 1 else UNSEEN
+    # The driver may return old samples and impossible shares too.
+    active = {s.pid for s in samples if BUSY <= s.smUtil <= 100 and s.timeStamp > since}
     # In a container this process has another number than the driver's: then one of them is ours.
     others = len(active - {os.getpid()}) - (os.getpid() not in programs and bool(active))
-    return "another program computes on this GPU" if others > 0 else ""
+    return "another program computes on this GPU" if others > 0 else "", ""
 
 
 @cache
 def _nvml() -> ModuleType | None:
+    if torch.version.hip:  # AMD's GPUs are called cuda too
+        return None
     try:
         import pynvml
 

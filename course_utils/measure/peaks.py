@@ -94,7 +94,8 @@ def _settings(device: str) -> tuple:
     narrow = [getattr(matmul, f"allow_{name}_reduced_precision_reduction", None)
               for name in ("fp16", "bf16")]  # fmt: skip
     if device == "cpu":
-        return (torch.get_num_threads(), torch.get_float32_matmul_precision())
+        onednn = getattr(torch.backends.mkldnn, "matmul", None)  # how it may shorten fp32
+        return (torch.get_num_threads(), getattr(onednn, "fp32_precision", None))
     return (torch.accelerator.current_device_index(), hardware.runs_as_tf32(), *map(str, narrow))
 
 

@@ -34,8 +34,10 @@ def record(folder: Path, *, budget: float = 60.0) -> Path:
     if not (folder.is_dir() and os.access(folder, os.W_OK)):
         raise OSError(f"folder must be a folder that can be written into, got {folder}")
     device, machine = hardware.backend(), hardware.machine()
+    refused = {} if device == "cpu" else hardware.refusals(device)
+    dtypes = {name: dtype for name, dtype in hardware.DTYPES.items() if name not in refused}
     sweep = measure.sweep(
-        {name: _product(dtype, device) for name, dtype in hardware.DTYPES.items()},
+        {name: _product(dtype, device) for name, dtype in dtypes.items()},
         SIZES,
         budget=2 * third,
         work=lambda n: n**3,
@@ -44,7 +46,7 @@ def record(folder: Path, *, budget: float = 60.0) -> Path:
         pass
     peaks = {
         name: measure.measured_peak(device, dtype, budget=third / 4)
-        for name, dtype in hardware.DTYPES.items()
+        for name, dtype in dtypes.items()
     }
     copied = measure.measured_bandwidth(device, budget=third / 4)
     _insist([peaks["fp32"], copied])

@@ -10,6 +10,7 @@ executed notebooks in one archive. Packages that this Python lacks are taken fro
 """
 
 import argparse
+import atexit
 import importlib.util
 import os
 import shutil
@@ -25,7 +26,8 @@ from time import perf_counter
 ROOT = Path(__file__).parents[2]
 ORDER = ("04", "07", "08", "09", "10", "00", "01", "02", "03", "05", "06")
 NEEDED = ("beartype", "einops", "hypothesis", "ipykernel", "jaxtyping", "matplotlib", "nbclient",
-          "nbformat", "nbval", "psutil", "pytest", "tqdm", "ipywidgets")  # fmt: skip
+          "nbformat", "nbval", "psutil", "pytest", "tqdm", "ipywidgets", "pynvml")  # fmt: skip
+RESULTS = ("summary.md", "tests.txt", "notebooks.txt", "notebooks.tar.gz")
 RECORDING, SEAL = 40.0, 5.0  # seconds for the recorded run, and kept back for the last summary
 ASK = """
 import torch
@@ -87,10 +89,11 @@ def main(arguments: list[str] | None = None) -> int:
     environment = _environment(asked.wheels)
     state, words = _run([sys.executable, "-c", ASK], environment, 120.0)
     if state != "green":
-        print("There is no accelerator to check here.", words.strip().splitlines()[-1])
+        print(words.strip(), f"There is no accelerator to check here ({state}).", sep="\n")
         return 2
-    shutil.rmtree(asked.folder, ignore_errors=True)
-    asked.folder.mkdir(parents=True)
+    asked.folder.mkdir(parents=True, exist_ok=True)
+    for old in [asked.folder / name for name in RESULTS if (asked.folder / name).exists()]:
+        old.unlink()
     session = Session(asked.folder, environment, perf_counter() + asked.seconds, machine=words)
     _all_steps(session, min(RECORDING, asked.seconds / 10), asked.chapters)
     print((asked.folder / "summary.md").read_text("utf-8"))
@@ -115,7 +118,16 @@ def _nbval(book: Path, kept: str) -> list[str]:
     """The command that runs a notebook as a test and keeps its new outputs."""
     from tests.__main__ import NBVAL
 
-    plugins = ("-p", "tests.nbval_budget", "-p", "tests.nbval_keep", "-p", "no:cacheprovider")
+    plugins = (
+        "-p",
+        "nbval.plugin",
+        "-p",
+        "tests.nbval_budget",
+        "-p",
+        "tests.nbval_keep",
+        "-p",
+        "no:cacheprovider",
+    )
     return [sys.executable, "-m", "pytest", *plugins, *NBVAL, f"--keep-outputs={kept}", str(book)]
 
 
@@ -138,12 +150,15 @@ def _environment(wheels: Path) -> dict[str, str]:
     paths = [str(ROOT), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     if any(importlib.util.find_spec(name) is None for name in NEEDED) and wheels.is_dir():
         paths.append(str(_unpacked(wheels)))
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    # Other plugins of this Python's pytest may not fit the version in the wheels.
+    alone = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    return {**os.environ, **alone, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
 
 
 def _unpacked(wheels: Path) -> Path:
     """A new folder with the contents of all wheels, as pip would lay them out."""
     target = Path(tempfile.mkdtemp(prefix="course-wheels-"))
+    atexit.register(shutil.rmtree, target, ignore_errors=True)
     for wheel in sorted(wheels.glob("*.whl")):
         with zipfile.ZipFile(wheel) as archive:
             archive.extractall(target)
@@ -156,10 +171,10 @@ def _unpacked(wheels: Path) -> Path:
 def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.gpu", description=main.__doc__)
     results, wheels = ROOT / "tests/artefacts/gpu", ROOT / "wheels"
-    words = "for the results; what it holds is removed"
+    words = "for the results; those of an earlier run are removed"
     parser.add_argument("folder", nargs="?", type=Path, default=results, help=words)
     parser.add_argument("--wheels", type=Path, default=wheels, help="what make wheels made")
-    parser.add_argument("--seconds", type=float, default=470.0, help="for all steps together")
+    parser.add_argument("--seconds", type=float, default=450.0, help="for all steps together")
     parser.add_argument("--chapters", nargs="*", default=list(ORDER), help="in this order")
     return parser.parse_args(arguments)
 

@@ -49,7 +49,10 @@ def test_times_agree_with_do_bench(n):
     triton = pytest.importorskip("triton.testing")
     call = product(n)
     ours = measure.time(call, budget=1.0)
-    theirs = triton.do_bench(call, return_mode="median") / 1e3
+    try:
+        theirs = triton.do_bench(call, return_mode="median") / 1e3
+    except Exception as error:  # it compiles a little C at its first use
+        pytest.skip(f"triton cannot start here: {type(error).__name__}")
     print(f"n = {n}: {ours}; do_bench {theirs * 1e6:.2f} µs")
     assert ours.clock == "device"
     assert theirs == pytest.approx(ours.median, rel=0.25, abs=5e-6)
@@ -95,17 +98,22 @@ def test_another_program_on_the_device_is_seen():
     alone = measure.time(call, budget=1.0)
     other = (
         "import torch\nx = torch.randn(4096, 4096, device='cuda')\nprint('ready', flush=True)\n"
-        "while True: x @ x; torch.cuda.synchronize()\n"
+        "from time import time\nend = time() + 30\n"
+        "while time() < end: x @ x; torch.cuda.synchronize()\n"
     )
     with subprocess.Popen([sys.executable, "-c", other], stdout=subprocess.PIPE) as process:
         try:
             process.stdout.readline()
             measure.time(call, budget=2.0)  # for the driver to notice
-            shared = measure.time(call, budget=2.0)
+            with gpu_neighbours.watch(KIND) as told:
+                shared = measure.time(call, budget=2.0)
+            doubt, note = told()
         finally:
             process.kill()
-    print(f"alone {alone}\nshared {shared}")
-    assert "another program" in shared.doubt
+    print(f"alone {alone}\nshared {shared}\n{doubt or note}")
+    if note:
+        pytest.skip(note)
+    assert doubt == "another program computes on this GPU"
 
 
 @keeps_statistics
@@ -133,6 +141,7 @@ def test_the_tracker_and_the_allocator_agree():
     parts = sum(p.numel() * 4 for p in model.parameters())
     assert found.parameters == found.largest["gradients"] == parts
     assert found.largest["optimizer"] >= 2 * parts
+    assert found.peak - found.timeline[0].total == pytest.approx(peak - before, rel=0.05, abs=8192)
     assert found.peak <= peak <= reserved  # others of this process's tensors are held too
 
 
@@ -194,7 +203,9 @@ def test_fp8_products_are_twice_as_fast_as_bf16():
     n, one = 8192, torch.tensor(1.0, device=KIND)
     x, w = (torch.randn(n, n, device=KIND).to(torch.float8_e4m3fn) for _ in range(2))
     fp8 = measure.time(
-        lambda: torch._scaled_mm(x, w.t(), scale_a=one, scale_b=one, out_dtype=torch.bfloat16),
+        lambda: torch._scaled_mm(
+            x, w.t(), scale_a=one, scale_b=one, out_dtype=torch.bfloat16, use_fast_accum=True
+        ),
         budget=1.0,
     )
     bf16 = measure.time(product(n, torch.bfloat16), budget=1.0)

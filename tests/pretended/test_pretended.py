@@ -198,6 +198,12 @@ def test_a_run_of_it_is_recorded(tmp_path):
     assert set(run["peaks"]) == set(hardware.DTYPES) and run["bandwidth"] > 0
 
 
+def test_a_format_that_the_device_refuses_is_left_out_of_its_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(hardware, "refusals", lambda kind: {"fp16": "it has no kernel for it"})
+    run = json.loads(record(tmp_path, budget=12.0).read_text())
+    assert set(run["peaks"]) == set(run["products"]) == {"fp32", "bf16"}
+
+
 def test_every_public_function_with_a_device_is_here():
     """Named in this file: a new one is added here too."""
     text, missing = inspect.getsource(inspect.getmodule(layers)), []
