@@ -179,7 +179,7 @@ def _on_device(fn: Callable[[], object], budget: float) -> tuple[Time, contentio
     queue, watch, began = Queue(fn), contention.Watch(), perf_counter()
     samples = queue.start(budget / 4)
     while not samples or len(samples) < MAX_SAMPLES + queue.dropped:
-        left = (budget - (perf_counter() - began)) / queue.each
+        left = (budget - (perf_counter() - began)) / max(queue.each, 1e-9)
         if samples and left < 1:
             break
         samples += queue(max(1, int(min(BLOCK, left, MAX_SAMPLES))) if samples else 1)

@@ -89,7 +89,7 @@ class Queue:
         """Choose how many calls lie between two events, and drop what was timed with fewer."""
         self._most = min(MOST, 2 * self._most) if self._grows else self._most
         by_clock = ceil(SPAN / max(min(found), 1e-7))
-        self._together = max(1, min(by_clock, MOST, int(QUEUEING / self._host)))
+        self._together = max(1, min(by_clock, MOST, int(QUEUEING / max(self._host, 1e-9))))
         if 2 * together <= min(self._together, self._most):
             self.dropped = self._given + len(found)
 
