@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -44,6 +44,8 @@ def small() -> Iterator[list[str]]:
     """
     version_2 = (GROUPS / "cgroup.controllers").exists()
     group = (GROUPS if version_2 else GROUPS / "memory") / f"course-small-{os.getpid()}"
+    if shutil.which("taskset") is None:
+        raise OSError("taskset is missing")
     group.mkdir()
     try:
         limit = "memory.max" if version_2 else "memory.limit_in_bytes"
@@ -51,7 +53,8 @@ def small() -> Iterator[list[str]]:
         enter = f'echo $$ > {group}/cgroup.procs && exec taskset -c 0 "$@"'
         yield ["sh", "-c", enter, "small"]
     finally:
-        group.rmdir()
+        with suppress(OSError):  # a process that has not ended yet is still in it
+            group.rmdir()
 
 
 def main() -> int:
