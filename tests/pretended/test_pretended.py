@@ -192,12 +192,14 @@ def test_a_run_goes_on_with_the_device_s_own_random_numbers(tmp_path):
     assert train(model, rule, feed, next_token_loss, steps=3, first=4).losses == whole
 
 
+@pytest.mark.quiet
 def test_a_run_of_it_is_recorded(tmp_path):
     run = json.loads(record(tmp_path, budget=12.0).read_text())
     assert run["backend"] == "pretend" and run["device"] == "Pretended accelerator"
     assert set(run["peaks"]) == set(hardware.DTYPES) and run["bandwidth"] > 0
 
 
+@pytest.mark.quiet
 def test_a_format_that_the_device_refuses_is_left_out_of_its_run(tmp_path, monkeypatch):
     monkeypatch.setattr(hardware, "refusals", lambda kind: {"fp16": "it has no kernel for it"})
     run = json.loads(record(tmp_path, budget=12.0).read_text())
