@@ -20,7 +20,7 @@ lab: $(READY) ## open JupyterLab in your own copy, workbook/  (ARGS="--no-browse
 slides: $(READY) ## open a chapter as live slides  (CHAPTER=00)
 	@$(COURSE) slides "$(CHAPTER)" $(ARGS)
 
-reset: $(READY) ## put one chapter of workbook/ back, keeping yours beside it  (CHAPTER=00)
+reset: $(READY) ## begin one chapter of workbook/ anew, keeping your notebook beside it  (CHAPTER=00)
 	@$(COURSE) reset "$(CHAPTER)"
 
 student: $(READY) ## write copies without solutions and outputs to student/

@@ -2,12 +2,15 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import nbformat
 import pytest
 
+from course_utils.workshop import workbook
 from course_utils.workshop.files import REPOSITORY, chapters
 
 BINDER = REPOSITORY / "binder"
@@ -57,15 +60,38 @@ def test_repo2docker_takes_our_python_and_post_build(dockerfile):
     copied = dockerfile.replace("-2e", ".").replace("-2d", "-")  # as repo2docker spells paths
     assert "environment.py-3.11-" in copied
     assert "RUN ./binder/postBuild" in dockerfile
+    assert 'ENV R2D_ENTRYPOINT="${REPO_DIR}/binder/start"' in dockerfile
 
 
-def test_post_build_silences_the_news_and_trusts_the_notebooks(tmp_path):
-    places = {"NB_PYTHON_PREFIX": str(tmp_path), "JUPYTER_DATA_DIR": str(tmp_path / "data")}
+@pytest.fixture(scope="module")
+def image(tmp_path_factory) -> Path:
+    """The repository as it lies in the image, and what its postBuild made of it."""
+    place = tmp_path_factory.mktemp("image")
+    for folder in ("binder", "notebooks", "course_utils/workshop/settings"):
+        shutil.copytree(REPOSITORY / folder, place / folder)
     path = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    command = [BINDER / "postBuild"]
-    environment = os.environ | places | path
-    run = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True)
+    environment = os.environ | {"NB_PYTHON_PREFIX": str(place / "python")} | path
+    command = [place / "binder" / "postBuild"]
+    run = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
-    overrides = tmp_path / "share/jupyter/lab/settings/overrides.json"
+    return place
+
+
+def test_post_build_silences_the_news(image):
+    overrides = image / "python/share/jupyter/lab/settings/overrides.json"
     assert '"fetchNews": "false"' in overrides.read_text()
-    assert run.stdout.count("Signing notebook") == len(chapters())
+
+
+def test_the_image_has_the_notebooks_as_the_workbook_has_them(image, tmp_path):
+    workbook.refresh(tmp_path)
+    for chapter in chapters():
+        built = (image / "notebooks" / chapter.name).read_text("utf-8")
+        assert built == (tmp_path / chapter.name).read_text("utf-8")
+        cells = nbformat.reads(built, as_version=4).cells
+        assert not any(cell.get("outputs") or cell.get("execution_count") for cell in cells)
+
+
+def test_what_is_started_in_the_image_keeps_the_progress_in_the_top_folder(image, tmp_path):
+    command = [image / "binder" / "start", "printenv", "COURSE_PROGRESS"]
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert run.stdout == f"{image / 'progress.json'}\n"

@@ -1,5 +1,6 @@
 """The commands behind the Makefile: the learner's copy, saved runs, student copies, refusals."""
 
+import json
 import os
 import shutil
 import socket
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from course_utils.workshop import lab, student, workbook
 from course_utils.workshop.__main__ import main
@@ -23,13 +24,31 @@ def write(path: Path, *cells: nbformat.NotebookNode) -> Path:
     return path
 
 
+def ran(source: str, shown: str) -> nbformat.NotebookNode:
+    """A code cell with a number and an output."""
+    printed = new_output("stream", text=f"{shown}\n")
+    return new_code_cell(source, outputs=[printed], execution_count=7)
+
+
 @pytest.fixture
 def notebooks(tmp_path) -> Path:
     folder = tmp_path / "notebooks"
     write(folder / "00_first.ipynb", new_code_cell("1 + 1"))
-    write(folder / "04_second.ipynb", new_code_cell("2 + 2"))
+    write(folder / "04_second.ipynb", ran("2 + 2", "4"), new_markdown_cell("It is *four*."))
     (folder / "glossary.md").write_text("# Glossary\n")
     return folder
+
+
+PROGRESS = {"version": 1, "ledger": {"00.1": {}, "04.1": {}}, "hints": {"04.2": 1}, "solved": []}
+
+
+@pytest.fixture
+def progress(tmp_path) -> Path:
+    """What a learner did in both chapters, in the workbook."""
+    path = tmp_path / "workbook" / "progress.json"
+    path.parent.mkdir()
+    path.write_text(json.dumps(PROGRESS))
+    return path
 
 
 @pytest.fixture
@@ -42,8 +61,20 @@ def places(tmp_path, notebooks) -> list[str]:
 class TestWorkbook:
     def test_holds_every_chapter_and_the_glossary(self, tmp_path, notebooks):
         workbook.refresh(tmp_path / "mine", notebooks)
-        copied = {path.name: path.read_bytes() for path in (tmp_path / "mine").iterdir()}
-        assert copied == {path.name: path.read_bytes() for path in notebooks.iterdir()}
+        names = {path.name for path in notebooks.iterdir()}
+        assert {path.name for path in (tmp_path / "mine").iterdir()} == names
+        for name in ("00_first.ipynb", "glossary.md"):  # nothing to clear
+            assert (tmp_path / "mine" / name).read_bytes() == (notebooks / name).read_bytes()
+
+    def test_has_no_outputs_and_is_else_the_same(self, tmp_path, notebooks):
+        before = (notebooks / "04_second.ipynb").read_bytes()
+        workbook.refresh(tmp_path / "mine", notebooks)
+        copied = nbformat.read(tmp_path / "mine" / "04_second.ipynb", as_version=4)
+        assert (copied.cells[0].outputs, copied.cells[0].execution_count) == ([], None)
+        original = nbformat.reads(before.decode(), as_version=4)
+        original.cells[0].update(outputs=[], execution_count=None)
+        assert copied == original
+        assert (notebooks / "04_second.ipynb").read_bytes() == before
 
     def test_is_never_overwritten(self, tmp_path, notebooks):
         workbook.refresh(tmp_path / "mine", notebooks)
@@ -65,17 +96,30 @@ class TestWorkbook:
             workbook.refresh(tmp_path / "mine", notebooks)
             assert (tmp_path / "mine" / "rise.css").read_text() == style
 
+    def test_shows_pictures_as_the_course_does_now(self, tmp_path, notebooks):
+        for picture in ("<svg/>", "<svg></svg>"):
+            (notebooks / "map.svg").write_text(picture)
+            workbook.refresh(tmp_path / "mine", notebooks)
+            assert (tmp_path / "mine" / "map.svg").read_text() == picture
+
 
 class TestReset:
     def test_keeps_the_old_one_each_time(self, tmp_path, notebooks):
+        workbook.refresh(tmp_path / "mine", notebooks)
+        mine = tmp_path / "mine" / "04_second.ipynb"
+        fresh, kept = mine.read_bytes(), []
+        for work in (b"my first try", b"no UTF-8: \xff"):
+            mine.write_bytes(work)
+            kept.append(workbook.reset("04", mine.parent, notebooks))
+            assert mine.read_bytes() == fresh
+        assert [path.read_bytes() for path in kept] == [b"my first try", b"no UTF-8: \xff"]
+
+    def test_keeps_what_was_only_run(self, tmp_path, notebooks):
         mine = tmp_path / "mine" / "04_second.ipynb"
         mine.parent.mkdir()
-        kept = []
-        for work in ("my first try", "my second try"):
-            mine.write_text(work)
-            kept.append(workbook.reset("04", mine.parent, notebooks))
-            assert mine.read_bytes() == (notebooks / mine.name).read_bytes()
-        assert [path.read_text() for path in kept] == ["my first try", "my second try"]
+        shutil.copy(notebooks / mine.name, mine)  # it has outputs
+        kept = workbook.reset("04", mine.parent, notebooks)
+        assert kept.read_bytes() == (notebooks / mine.name).read_bytes()
 
     def test_keeps_nothing_that_was_not_changed(self, tmp_path, notebooks):
         for _ in range(2):
@@ -88,14 +132,37 @@ class TestReset:
             workbook.reset(number, tmp_path / "mine", notebooks)
         assert str(error.value) == f"There is no chapter {number!r}; the chapters are 00, 04."
 
+    @pytest.mark.parametrize("number", ["04", "4"])
+    def test_drops_the_chapter_from_the_progress_and_says_so(
+        self, number, places, progress, capsys
+    ):
+        dropped = "Its ledger, solved exercises and hints are dropped from your progress."
+        assert main(["reset", number, *places]) == 0
+        assert dropped in capsys.readouterr().out
+        left = {**PROGRESS, "ledger": {"00.1": {}}, "hints": {}}
+        assert json.loads(progress.read_text()) == left
+        assert main(["reset", number, *places]) == 0
+        assert capsys.readouterr().out == f"Chapter {number} is new again.\n"
+        assert json.loads(progress.read_text()) == left
+
+    def test_without_progress_makes_none(self, places, tmp_path, capsys):
+        assert main(["reset", "04", *places]) == 0
+        assert capsys.readouterr().out == "Chapter 04 is new again.\n"
+        assert [path.name for path in (tmp_path / "workbook").iterdir()] == ["04_second.ipynb"]
+
+    def test_puts_damaged_progress_aside(self, places, progress, capsys):
+        progress.write_text("[")
+        assert main(["reset", "04", *places]) == 0
+        assert "progress.damaged-1.json" in capsys.readouterr().out
+        assert progress.with_name("progress.damaged-1.json").read_text() == "["
+
 
 class TestStudentCopies:
     def test_lack_solutions_and_outputs(self, tmp_path, notebooks):
-        printed = nbformat.v4.new_output("stream", text="42\n")
         write(
             notebooks / "04_second.ipynb",
             new_markdown_cell("## Solution to the crisis: count"),
-            new_code_cell("print(42)", outputs=[printed], execution_count=7),
+            ran("print(42)", "42"),
             new_code_cell("answer = None", metadata={"tags": ["exercise"]}),
             new_markdown_cell("### Solution"),
             new_code_cell("the_answer = 42", metadata={"tags": ["solution"]}),
@@ -111,6 +178,11 @@ class TestStudentCopies:
             "## Next",
         ]
         assert copy.cells[1].outputs == [] and copy.cells[1].execution_count is None
+
+    def test_have_the_pictures_that_they_show(self, tmp_path, notebooks):
+        (notebooks / "map.svg").write_text("<svg/>")
+        written = student.make_copies(tmp_path / "student", notebooks)
+        assert written[-1].read_text() == "<svg/>" and written[-1].name == "map.svg"
 
     def test_the_course_itself_is_left_alone(self, tmp_path, notebooks):
         before = {path: path.read_bytes() for path in notebooks.iterdir()}
@@ -134,12 +206,13 @@ print("b", flush=True)
 
 class TestExecute:
     def test_saves_a_clean_run(self, tmp_path):
-        cells = [new_code_cell("1 + 1", execution_count=9), new_code_cell(""), new_code_cell("3")]
+        cells = [new_code_cell("1 + 1", execution_count=9), ran("", "old"), new_code_cell("3")]
         cells[0].metadata = {"tags": ["kept"], "execution": {"iopub.status.busy": "today"}}
         path = write(tmp_path / "00.ipynb", *cells)
         execute(path)
         saved = nbformat.read(path, as_version=4)
         assert [cell.execution_count for cell in saved.cells] == [1, None, 2]
+        assert saved.cells[1].outputs == []
         assert [cell.id for cell in saved.cells] == [cell.id for cell in cells]
         assert saved.cells[0].metadata == {"tags": ["kept"]}
         assert set(saved.metadata) == {"kernelspec", "language_info"}
@@ -167,6 +240,13 @@ class TestExecute:
         assert set(saved.cells[0].outputs[0].data) == {"text/plain"}
         assert "widgets" not in saved.metadata
 
+    def test_keeps_nothing_in_the_progress_of_the_one_who_runs_it(self, tmp_path, monkeypatch):
+        monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path / "progress.json"))
+        source = "import os\nprint(os.environ.get('COURSE_PROGRESS'), 'PATH' in os.environ)"
+        path = write(tmp_path / "00.ipynb", new_code_cell(source))
+        execute(path)
+        assert nbformat.read(path, as_version=4).cells[0].outputs[0].text == "None True\n"
+
     @pytest.mark.parametrize(
         "source", ["import sys\nprint('oh', file=sys.stderr)", "1 / 0", "import os\nos._exit(1)"]
     )
@@ -176,6 +256,17 @@ class TestExecute:
         with pytest.raises(WorkshopError, match="00.ipynb is left as it was"):
             execute(path)
         assert path.read_bytes() == before
+
+
+class TestLab:
+    def test_keeps_the_progress_in_the_folder_that_it_serves(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setenv("COURSE_PROGRESS", "somewhere else")  # as in another lab's terminal
+        named = []
+        main = "jupyterlab.labapp.main"
+        monkeypatch.setattr(main, lambda options: named.append(os.environ["COURSE_PROGRESS"]))
+        lab.start(Path("workbook"), "/lab")
+        assert named == [str(tmp_path / "workbook" / "progress.json")]
 
 
 class TestRefusals:
@@ -200,6 +291,12 @@ class TestRefusals:
         for command in (["lab"], ["reset", "00"]):
             line = self.refused(capsys, *command, *places)
             assert str(tmp_path / "workbook") in line and "Cannot write" in line
+
+    def test_progress_that_cannot_be_written(self, capsys, places, progress):
+        progress.unlink()
+        progress.mkdir()
+        line = self.refused(capsys, "reset", "04", *places)
+        assert f"Cannot write {progress}: Is a directory." in line
 
     def test_no_notebooks(self, capsys, places, notebooks):
         shutil.rmtree(notebooks)

@@ -42,9 +42,14 @@ def open_slides(given: argparse.Namespace) -> None:
 
 
 def reset(given: argparse.Namespace) -> None:
-    """Put one chapter of the learner's copy back."""
-    kept = workbook.reset(given.chapter, given.workbook, given.notebooks)
-    print(f"Chapter {given.chapter} is new again.", f"Yours is {kept}." if kept else "")
+    """Put one chapter of the learner's copy back, and drop it from their progress."""
+    places = given.workbook, given.notebooks
+    said = [f"Chapter {given.chapter} is new again."]
+    if kept := workbook.reset(given.chapter, *places):
+        said.append(f"Yours is {kept}.")
+    if workbook.forget(given.chapter, *places):
+        said.append("Its ledger, solved exercises and hints are dropped from your progress.")
+    print(*said)
 
 
 def write_student(given: argparse.Namespace) -> None:

@@ -1,5 +1,6 @@
 """Run notebooks and save them exactly as JupyterLab would, so that a diff shows real changes."""
 
+import os
 from pathlib import Path
 
 import nbformat
@@ -7,7 +8,9 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
 
-from .files import WorkshopError, write_notebook
+from course_utils.session import VARIABLE
+
+from .files import WorkshopError, without_outputs, write_notebook
 
 KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
@@ -43,8 +46,10 @@ def run(path: Path) -> NotebookNode:
         extra_arguments=["--IPKernelApp.log_level=ERROR"],
         resources={"metadata": {"path": str(path.parent)}},
     )
+    # A terminal of the learner's JupyterLab names their progress: an author's run is not theirs.
+    environment = {name: value for name, value in os.environ.items() if name != VARIABLE}
     try:
-        return client.execute()
+        return client.execute(env=environment)
     except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
         raise WorkshopError(f"{path.name} is left as it was: {error}") from error
 
@@ -54,9 +59,8 @@ def _unrun(notebook: NotebookNode) -> NotebookNode:
     notebook.metadata.pop("widgets", None)
     notebook.nbformat_minor = max(notebook.nbformat_minor, 5)
     for cell in _code_cells(notebook):
-        cell.outputs, cell.execution_count = [], None
         cell.metadata.pop("execution", None)
-    return notebook
+    return without_outputs(notebook)
 
 
 def _code_cells(notebook: NotebookNode) -> list[NotebookNode]:

@@ -12,6 +12,8 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 NOTEBOOKS = REPOSITORY / "notebooks"
 WORKBOOK = REPOSITORY / "workbook"
 STUDENT = REPOSITORY / "student"
+PICTURES = "*.svg"  # beside the notebooks that show them
+PROGRESS = "progress.json"  # in the workbook: ledger rows, hints and solved exercises
 
 
 class WorkshopError(Exception):
@@ -72,6 +74,13 @@ def copy(source: Path, target: Path) -> None:
     """Copy the content of `source` to `target`, replacing it."""
     with writing(target) as part:
         shutil.copyfile(source, part)
+
+
+def without_outputs(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
+    """`notebook`, changed: no cell has outputs or a number."""
+    from nbconvert.preprocessors import ClearOutputPreprocessor  # slow to import
+
+    return ClearOutputPreprocessor().preprocess(notebook, {})[0]
 
 
 def write_notebook(notebook: nbformat.NotebookNode, target: Path) -> None:

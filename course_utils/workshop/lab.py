@@ -5,7 +5,9 @@ import socket
 import webbrowser
 from pathlib import Path
 
-from .files import WorkshopError
+from course_utils.session import VARIABLE
+
+from .files import PROGRESS, WorkshopError
 
 SETTINGS = Path(__file__).parent / "settings"
 LOOPBACK = "127.0.0.1"
@@ -13,6 +15,8 @@ LOOPBACK = "127.0.0.1"
 
 def start(folder: Path, page: str, port: int | None = None, options: list[str] = ()) -> None:
     """Serve `folder` with JupyterLab, opening at `page`, until it is stopped.
+
+    Its kernels keep the learner's progress in `folder`.
 
     Args:
         folder: what the learner sees as the top folder.
@@ -25,7 +29,9 @@ def start(folder: Path, page: str, port: int | None = None, options: list[str] =
     """
     from jupyterlab.labapp import main as jupyter_lab
 
-    jupyter_lab(server_options(folder, page, port) + list(options))
+    every = server_options(folder, page, port) + list(options)
+    os.environ[VARIABLE] = str(folder.resolve() / PROGRESS)
+    jupyter_lab(every)
 
 
 def server_options(folder: Path, page: str, port: int | None = None) -> list[str]:

@@ -4,9 +4,9 @@ from itertools import pairwise
 from pathlib import Path
 
 import nbformat
-from nbconvert.preprocessors import ClearOutputPreprocessor, TagRemovePreprocessor
+from nbconvert.preprocessors import TagRemovePreprocessor
 
-from .files import NOTEBOOKS, STUDENT, chapters, copy, write_notebook
+from .files import NOTEBOOKS, PICTURES, STUDENT, chapters, copy, without_outputs, write_notebook
 
 SOLUTION = "solution"  # the tag
 
@@ -23,7 +23,7 @@ def make_copies(student: Path = STUDENT, notebooks: Path = NOTEBOOKS) -> list[Pa
     for source in chapters(notebooks):
         write_notebook(_handed_out(nbformat.read(source, as_version=4)), student / source.name)
         written.append(student / source.name)
-    for source in notebooks.glob("glossary.md"):
+    for source in [*notebooks.glob("glossary.md"), *notebooks.glob(PICTURES)]:
         copy(source, student / source.name)
         written.append(student / source.name)
     return written
@@ -34,9 +34,8 @@ def _handed_out(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
     for heading, cell in pairwise(notebook.cells):
         if SOLUTION in cell.metadata.get("tags", []) and _is_solution_heading(heading):
             heading.metadata.setdefault("tags", []).append(SOLUTION)
-    for step in (TagRemovePreprocessor(remove_cell_tags={SOLUTION}), ClearOutputPreprocessor()):
-        notebook, _ = step.preprocess(notebook, {})
-    return notebook
+    notebook, _ = TagRemovePreprocessor(remove_cell_tags={SOLUTION}).preprocess(notebook, {})
+    return without_outputs(notebook)
 
 
 def _is_solution_heading(cell: nbformat.NotebookNode) -> bool:

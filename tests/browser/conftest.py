@@ -12,7 +12,7 @@ import pytest
 from nbformat import NotebookNode
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from course_utils.workshop.files import NOTEBOOKS
+from course_utils.workshop.files import NOTEBOOKS, PROGRESS
 from tests.browser import chromium, lab_page, server
 
 ARTEFACTS = Path(__file__).parents[1] / "artefacts"
@@ -56,12 +56,13 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[server.Lab]:
     scope="module", params=sorted(NOTEBOOKS.glob("*.ipynb")), ids=lambda path: path.stem
 )
 def opened(request, browser: Browser, lab: server.Lab) -> Iterator[Chapter]:
-    """A fresh copy of each notebook in turn, not yet run."""
+    """Each notebook in turn, with the outputs that its author saved; the learner is a new one."""
     with browser.new_context() as context:
         page = context.new_page()
         file = lab.workbook / request.param.name
-        fresh = as_saved_here(file.read_text(encoding="utf-8"))
+        fresh = as_saved_here(request.param.read_text(encoding="utf-8"))
         file.write_text(fresh, encoding="utf-8")
+        (lab.workbook / PROGRESS).unlink(missing_ok=True)
         lab_page.open_notebook(page, lab, file.name)
         yield Chapter(file, fresh, page, lab)
         lab_page.shut_down_kernels(page, lab)

@@ -5,6 +5,7 @@ python -m tests.browser.shots NOTEBOOK OUTDIR [--dark] [--run] [--slides]
 
 import argparse
 import json
+import shutil
 import tempfile
 from collections.abc import Iterator
 from itertools import count
@@ -36,6 +37,7 @@ def main() -> None:
 
 def _take(page: Page, lab: Lab, asked: argparse.Namespace) -> None:
     name = asked.notebook.name
+    shutil.copyfile(asked.notebook, lab.workbook / name)  # with its outputs
     lab_page.open_notebook(page, lab, name)
     if asked.run:
         lab_page.run_all(page)

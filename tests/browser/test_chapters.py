@@ -1,4 +1,4 @@
-"""Every notebook in a real browser: fresh, saved, run, explored, and as slides."""
+"""Every notebook in a real browser: as its author saved it, run, explored, and as slides."""
 
 from difflib import unified_diff
 
@@ -7,7 +7,7 @@ import pytest
 from tests.browser import explorers, lab_page, slides
 
 
-def test_unrun_it_shows_its_figures_and_no_pop_up(opened):
+def test_it_shows_its_saved_figures_and_no_pop_up(opened):
     for index, cell in enumerate(opened.cells):
         expected = sum("image/png" in output.get("data", {}) for output in cell.get("outputs", []))
         images = lab_page.cells(opened.page).nth(index).locator(".jp-RenderedImage img")
