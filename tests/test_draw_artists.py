@@ -156,7 +156,7 @@ class TestCosts:
 
     def test_a_part_has_one_colour_its_value_inside_and_the_total_at_the_end(self):
         rows = {"all": dict.fromkeys(PARTS, 10.0), "less": {"parameters": 10.0, "other": 1.0}}
-        figure = draw.stacked(rows, unit="bytes", per="bytes a parameter", title="state").figure
+        figure = draw.stacked(rows, unit="bytes", per="bytes per parameter", title="state").figure
         (ax,) = figure.axes
         names = legend(figure.legends[0])
         assert {part: names[part] for part in PARTS} == PARTS and list(names)[-1] == "other"
@@ -166,7 +166,7 @@ class TestCosts:
         assert words(ax).count("10") == 7 and {"60", "11"} <= set(words(ax))
         ink = {t.get_position()[0]: colour(t.get_color()) for t in ax.texts if t.get_text() == "10"}
         assert ink == {5: WHITE, 15: WHITE, 25: BLACK, 35: WHITE, 45: WHITE, 55: BLACK}
-        assert (title(ax), ax.get_xlabel()) == ("state", "bytes a parameter")
+        assert (title(ax), ax.get_xlabel()) == ("state", "bytes per parameter")
         (ax,) = draw.stacked({"a": {"x": 1}}, unit="bytes", title="t").figure.axes
         assert ax.get_xlabel() == "bytes"
 
@@ -186,9 +186,12 @@ class TestCosts:
         figure = draw.plan(10, memory, 2e9, title="a plan").figure
         ax = figure.axes[1]
         assert title(ax) == "Memory, without activations"
-        assert ax.get_xlabel() == "GB a device (dashed: it has 2 GB)"
+        assert ax.get_xlabel() == "GB per device (dashed: it has 2 GB)"
         assert ax.lines[0].get_xdata()[0] == 2
-        heights = {t.get_text(): t.get_position()[1] for t in ax.texts}
+        below = {t.get_text(): t.get_position()[0] for t in ax.texts if t.get_ha() == "center"}
+        assert below == {f"{at:.2g}": at for at in ax.lines[1].get_xdata()}
+        assert list(below) == ["0", "0.6", "1.2", "1.8"]
+        heights = {t.get_text(): t.get_position()[1] for t in ax.texts if t.get_ha() == "right"}
         order = ["just", "2 GB: fits", "more", "2.1 GB: does not fit"]
         assert list(heights) == sorted(heights, key=heights.get) == order
         assert ax.get_ylim()[0] > ax.get_ylim()[1]  # the first at the top
@@ -270,7 +273,7 @@ class TestLines:
         roofs = {"m": (100.0, 10.0), "k": (50.0, 10.0)}
         (ax,) = draw.roofline(roofs, {"add": (0.1, 1.0)}, title="roofs").figure.axes
         assert legend(ax.get_legend()) == {"m": BLUE, "k": ORANGE}
-        assert (title(ax), *labels(ax)) == ("roofs", "FLOPs a byte moved", "rate")
+        assert (title(ax), *labels(ax)) == ("roofs", "FLOPs per byte moved", "rate")
         point = ax.lines[-1]
         assert point.get_marker() == "o" and colour(point.get_markerfacecolor()) == BLACK
         assert ax.yaxis.get_major_formatter()(2e9, 0) == "2 GFLOP/s"

@@ -5,21 +5,26 @@ import asyncio
 import inspect
 import json
 import sys
+from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
 from threading import Thread
 
 import ipywidgets as widgets
 import matplotlib as mpl
+import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from PIL import Image
 
 from course_utils import draw, explore, formats, predict
-from course_utils.explore.amount import Amount, read, written
+from course_utils.draw.picture import style
+from course_utils.explore.amount import Amount, doublings, read, tenths, without, written
 from course_utils.explore.panel import ALLOWED, Explorer, slider
 from course_utils.workshop.lab import SETTINGS
 
-EXPLORERS = [explore.cost, explore.storage, explore.float_bits]
+EXPLORERS = [explore.cost, explore.storage, explore.float_bits, explore.roofline]
 
 
 @pytest.mark.parametrize("make", EXPLORERS)
@@ -193,6 +198,7 @@ def test_a_very_long_value_has_a_title_that_fits():
 @pytest.mark.parametrize(
     ("typed", "number"),
     [("70e9", 70e9), ("70G", 70e9), ("70b", 70e9), (" 70 billion ", 70e9), ("15T", 15e12),
+     ("2.25P", 2.25e15),
      ("1.5 trillion", 1.5e12), ("3k", 3000), ("7M", 7e6), ("1,024", 1024), ("12,345,678", 12345678),
      ("70_000", 70_000), ("38%", 0.38), (".5", 0.5), ("0.1", 0.1), ("-3", -3)],
 )  # fmt: skip
@@ -209,21 +215,33 @@ def test_what_is_no_number_is_said_with_examples(typed):
         read("tokens", typed)
 
 
-def alone(name):
-    """One of the calculator's controls, without the calculator."""
-    like = explore.cost().controls[name]
-    return Amount(like.description, like.value, like._grid, like.limits, whole=like.whole)
+def alone(name, make=explore.cost):
+    """One of an explorer's controls, without the explorer."""
+    like = make().controls[name]
+    given = {"whole": like.whole, "unit": like.unit}
+    return Amount(like.description, like.value, like._grid, like.limits, **given)
 
 
-@pytest.mark.parametrize("name", ["parameters", "tokens", "count", "mfu"])
-def test_every_place_of_a_slider_is_a_number_that_its_field_gives_back(name):
-    amount = alone(name)
-    numbers = amount._grid
+AMOUNTS = [(explore.cost, name) for name in ("parameters", "tokens", "count", "mfu")]
+AMOUNTS += [(explore.roofline, name) for name in ("peak", "bandwidth", "rows", "width")]
+
+
+@pytest.mark.parametrize(("make", "name"), AMOUNTS)
+def test_every_place_of_a_slider_is_a_number_that_its_field_gives_back(make, name):
+    amount = alone(name, make)
+    numbers, unit = amount._grid, amount.unit
     assert all(a < b for a, b in pairwise(numbers))
     for index, number in enumerate(numbers):
-        assert float(read(name, written(number))) == number
+        assert float(read(name, without(unit, written(number, unit)))) == number
         amount.slider.index = index
         assert (amount.value, amount.slider.index) == (number, index)
+
+
+def test_round_numbers_for_sliders():
+    ones = [10, 12, 15, 20, 25, 30, 40, 50, 60, 70, 80, 90]
+    assert tenths(1, 3) == [*ones, *(10 * number for number in ones), 1000]
+    assert doublings(0, 4) == [1, 2, 3, 4, 6, 8, 12, 16]
+    assert doublings(6, 8) == [64, 96, 128, 192, 256]
 
 
 def test_the_calculator_starts_on_its_sliders_at_its_numbers():
@@ -363,6 +381,45 @@ def test_a_redraw_draws_the_figure_once(make, monkeypatch):
     monkeypatch.setattr(Figure, "draw", lambda *args: draws.append(1) or draw_figure(*args))
     _move(next(iter(explorer.controls.values())))
     assert len(draws) == 1
+
+
+@pytest.mark.parametrize("make", EXPLORERS)
+def test_a_redraw_shows_the_figure_as_it_is(make):
+    """The colours of a quick picture are found in a quarter of its pixels."""
+    explorer = make()
+    _move(next(iter(explorer.controls.values())))
+    shown = np.asarray(Image.open(BytesIO(explorer._image.value)).convert("RGB"), dtype=int)
+    with style():
+        canvas = FigureCanvasAgg(explorer.current.figure)
+        canvas.draw()
+    off = np.abs(shown - np.asarray(canvas.buffer_rgba())[..., :3]).max(axis=-1)
+    assert off.max() <= 32 and (off > 8).mean() < 0.005
+
+
+def test_a_picture_is_the_same_whatever_was_drawn_before_it():
+    """Pictures of one size are drawn on one canvas, which is wiped clean before."""
+    one, two = explore.cost(), explore.cost()
+    two.controls["device"].value = "MI300X"
+    assert one.current.figure.bbox.size.tolist() == two.current.figure.bbox.size.tolist()
+    assert one.current.quick() == one._image.value != two.current.quick() == two._image.value
+    for explorer in (one, two):
+        explorer.current.figure.patch.set_visible(False)
+    bare = one.current.quick()
+    assert bare != two.current.quick() != one._image.value and one.current.quick() == bare
+
+
+def test_pictures_that_two_threads_draw_at_once_are_whole():
+    pictures = [explore.float_bits(value).current for value in ("1.5", "-0.1")]
+    expected, drawn = [picture.quick() for picture in pictures], [[], []]
+    threads = [
+        Thread(target=lambda i=i: drawn[i].extend(pictures[i].quick() for _ in range(8)))
+        for i in (0, 1)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [set(each) for each in drawn] == [{each} for each in expected]
 
 
 def test_the_lab_s_settings_are_ones_that_it_has():

@@ -13,12 +13,14 @@ from course_utils.draw.phases import timeline
 from course_utils.draw.picture import Picture
 from course_utils.draw.plans import plan
 from course_utils.draw.rearrangement import pattern
+from course_utils.draw.regions import bounds
 from course_utils.draw.rooflines import roofline
 
 __all__ = [
     "Picture",
     "bars",
     "bits",
+    "bounds",
     "curves",
     "graph",
     "mask",

@@ -5,6 +5,7 @@ from itertools import accumulate
 from math import log
 
 from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator, NullLocator
@@ -19,6 +20,7 @@ from course_utils.draw.picture import (
     PALETTE,
     PART_COLOURS,
     Picture,
+    across,
     fixed,
     style,
 )
@@ -51,7 +53,7 @@ ROOM = "#E4E4E4"  # what a device has
 def plan(
     days: float, memory: Mapping[str, Mapping[str, float]], capacity: float, *, title: str
 ) -> Picture:
-    """A training plan: days on a logarithmic axis, and bytes a device against its `capacity`.
+    """A training plan: days on a logarithmic axis, and bytes per device against its `capacity`.
 
     `memory` maps a way to place the model (copied, sharded) to bytes by part.
     """
@@ -67,7 +69,7 @@ def plan(
         figure.text(0.2 / WIDTH, 2.85 / HEIGHT, title, va="center", fontsize=12.5)
     totals = {name: sum(parts.values()) for name, parts in memory.items()}
     held = ", ".join(f"{name} {units.size(t)}, {_fits(t, capacity)}" for name, t in totals.items())
-    words = f"{title}. It takes {_lasting(days)}. Memory a device: {held}"
+    words = f"{title}. It takes {_lasting(days)}. Memory per device: {held}"
     return Picture(figure, f"{words}; the device has {units.size(capacity)}.")
 
 
@@ -91,10 +93,11 @@ def _time(ax: Axes, days: float) -> None:
     landmarks = _apart(start, end)
     ax.set(xscale="log", xlim=(start, end), ylim=(-0.8, 0.8))
     ax.xaxis.set(major_locator=NullLocator(), minor_locator=NullLocator())
-    ax.yaxis.set_major_locator(NullLocator())
+    ax.yaxis.set_visible(False)
     for place, name in landmarks.items():  # texts: ticks take five times as long to draw
         ax.text(place, -0.87, name, ha="center", va="top", fontsize=9.5, color="#444444")
-    ax.vlines(list(landmarks), -0.8, 0.8, color=GREY, linewidth=1.2, zorder=0)
+    marks = [[(place, -0.8), (place, 0.8)] for place in landmarks]
+    ax.add_collection(LineCollection(marks, colors=GREY, linewidths=1.2, zorder=0), autolim=False)
     _bar(ax, 0, start, days - start, BLUE, 0.8)
     inside = log(days / start) > log(end / days)
     beside = {"ha": "right", "color": "white"} if inside else {"ha": "left"}
@@ -127,9 +130,10 @@ def _memory(ax: Axes, memory: Mapping[str, Mapping[str, float]], capacity: float
         _beside(ax, row + 0.16, f"{units.size(needed, significant=3)}: {_fits(needed, capacity)}")
     ax.axvline(capacity / scale, color=BLACK, linestyle="--", linewidth=1.6)
     ax.set(xlim=(0, 1.05 * widest / scale), ylim=(len(memory) - 0.55, -0.45))
-    ax.yaxis.set_major_locator(NullLocator())
-    ax.xaxis.set_major_locator(MaxNLocator(4))
-    ax.set_xlabel(f"{unit} a device (dashed: it has {units.size(capacity)})")
+    ax.yaxis.set_visible(False)
+    end = ax.get_xlim()[1]
+    across(ax, [at for at in MaxNLocator(4).tick_values(0, end) if at <= end], units.digits)
+    ax.set_xlabel(f"{unit} per device (dashed: it has {units.size(capacity)})", labelpad=20)
     ax.set_title("Memory, without activations", y=1)
 
 

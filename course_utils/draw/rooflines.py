@@ -2,9 +2,11 @@
 
 from collections.abc import Collection, Iterator, Mapping
 from itertools import chain, count
+from math import log10
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
 
 from course_utils import units
 from course_utils.arguments import number, positive, shown, text
@@ -14,6 +16,8 @@ from course_utils.table import first_doubt
 NARROWEST, WIDEST = 0.03, 3000.0  # FLOPs per byte: the x axis spans at least these
 BELOW, ABOVE, STEP = -11, 5, -4  # in points: a name's height above its dot, and its further tries
 CLEAR = 3  # pixels kept free around a name: a dot's radius
+REGIONS = (("memory-bound", "#D9E9F5"), ("compute-bound", "#FFF3E6"))
+ROOM = 0.17  # the share of the axis that a region's name takes
 
 
 def roofline(
@@ -28,6 +32,7 @@ def roofline(
     `roofs` maps a name to (peak in FLOP/s, bandwidth in B/s), `points` to (FLOPs per byte,
     FLOP/s). `live` says which roofs were measured (True: all), and so differ between machines.
     Numbers may be an instrument's results: an unsure point is drawn empty, an unsure roof dashed.
+    Under a single roof both regions are shaded and named.
     """
     given, unsure = points or {}, {}
     roofs, points = _pairs("roofs", roofs, unsure), _pairs("points", given, unsure)
@@ -41,6 +46,9 @@ def roofline(
             inside = "white" if unsure[name] else BLACK
             ax.plot([intensity], [rate], "o", color=BLACK, markerfacecolor=inside, zorder=4)
         _axes(ax, text("title", title))
+        if len(roofs) == 1:
+            name_regions(ax, *(peak / bandwidth for peak, bandwidth in roofs.values()))
+            ax.set_title(title, pad=26)
         _label(ax, points)
     return Picture(figure, _words(title, roofs, points, live, unsure))
 
@@ -68,12 +76,24 @@ def _roof(ax: Axes, name: str, peak: float, bandwidth: float, color: str, linest
 
 
 def _axes(ax: Axes, title: str) -> None:
-    ax.set(xscale="log", yscale="log", xlabel="FLOPs a byte moved", ylabel="rate")
+    ax.set(xscale="log", yscale="log", xlabel="FLOPs per byte moved", ylabel="rate")
     ax.set_title(title)
     ax.yaxis.set_major_formatter(lambda value, _: units.rate(value, significant=2))
     ax.xaxis.set_major_formatter(lambda value, _: units.digits(value, 2))
     ax.grid(True, which="major")
     ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
+
+
+def name_regions(ax: Axes, ridge: float) -> None:
+    """Shade both regions, and name each above the axes where there is room for its name."""
+    across = ax.get_xaxis_transform()
+    low, high = ax.get_xlim()
+    middle = min(max(ridge, low), high)
+    for (name, tint), left, right in zip(REGIONS, (low, middle), (middle, high), strict=True):
+        box = Rectangle((left, 0), right - left, 1, transform=across, facecolor=tint, zorder=0)
+        ax.add_artist(box)
+        if log10(right / left) > ROOM * log10(high / low):
+            ax.text((left * right) ** 0.5, 1.02, name, transform=across, ha="center")
 
 
 def _label(ax: Axes, points: Mapping[str, tuple[float, float]]) -> None:
@@ -111,7 +131,7 @@ def _words(
         varies = live is True or (live is not False and name in live)
         digits = 3 if varies else 4
         words = f"{units.rate(peak, significant=digits)}, ridge at "
-        words += f"{units.digits(peak / bandwidth, digits)} FLOPs a byte"
+        words += f"{units.digits(peak / bandwidth, digits)} FLOPs per byte"
         words = units.unsure(words, doubts[name])
         lines.append(f"{name}: {units.measured(words) if varies else words}")
     return "\n".join([*lines, *([f"Points: {', '.join(points)}"] if points else [])])

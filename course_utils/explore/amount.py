@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from itertools import chain
 from math import log
 from threading import RLock
 
@@ -21,6 +22,7 @@ FACTORS = {
     **dict.fromkeys(("m", "million"), Fraction(10**6)),
     **dict.fromkeys(("g", "b", "bn", "billion"), Fraction(10**9)),
     **dict.fromkeys(("t", "tn", "trillion"), Fraction(10**12)),
+    "p": Fraction(10**15),
 }
 NUMBER = re.compile(r"([-+]?[\d._]+(?:e[-+]?\d{1,2})?) *([a-z]*|%)", re.IGNORECASE)
 THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
@@ -30,24 +32,26 @@ class Amount:
     """A text field that holds the number, and a slider of round numbers beside it.
 
     The text is the one truth, so that nothing can disagree with it: the slider writes into it, and
-    stands at its round number that is nearest to what was typed.
+    stands at its round number that is nearest to what was typed. A `unit`, FLOP/s or B/s, stands
+    behind the number and may be left out.
     """
 
     def __init__(
         self, description: str, value: float, grid: Sequence[float], limits: tuple[float, float],
-        *, whole: bool = False,
+        *, whole: bool = False, unit: str = "",
     ) -> None:  # fmt: skip
         self.description, self.limits, self.whole = description, limits, whole
+        self.unit = unit
         self._grid = [float(each) for each in grid]
         self.text = widgets.Text(
-            written(value),
+            written(value, unit),
             description=description,
             continuous_update=False,
             layout=widgets.Layout(width="21em"),
             style={"description_width": "11em"},
         )
         self.slider = widgets.SelectionSlider(
-            options=[written(each) for each in grid],
+            options=[written(each, unit) for each in grid],
             index=self._nearest(),
             readout=False,
             layout=widgets.Layout(width="22em"),
@@ -60,19 +64,19 @@ class Amount:
     @property
     def value(self) -> float | int:
         """The number in the text field; ValueError says why it cannot be read or used."""
-        number = read(self.description, self.text.value)
+        number = read(self.description, without(self.unit, self.text.value))
         low, high = self.limits
         if not low <= float(number) <= high or (self.whole and number.denominator > 1):
             kind = "a whole number " if self.whole else ""
             raise ValueError(
-                f"{self.description} must be {kind}from {written(low)} to {written(high)}, "
-                f"got {one_line(self.text.value, 40)!r}"
+                f"{self.description} must be {kind}from {written(low, self.unit)} to "
+                f"{written(high, self.unit)}, got {one_line(self.text.value, 40)!r}"
             )
         return int(number) if self.whole else float(number)
 
     @value.setter
     def value(self, number: float) -> None:
-        self.text.value = written(number)
+        self.text.value = written(number, self.unit)
 
     def observe(self, handler: Callable, names: str = "value") -> None:
         """Call `handler` when the number changes."""
@@ -110,7 +114,28 @@ def read(name: str, text: str) -> Fraction:
         ) from None
 
 
-def written(number: float) -> str:
+def without(unit: str, text: str) -> str:
+    """A text without the unit at its end, in whatever case it is written."""
+    text = text.strip()
+    return text[: -len(unit)] if unit and text.lower().endswith(unit.lower()) else text
+
+
+def written(number: float, unit: str = "") -> str:
     """A number as the field shows it, in words where `read` gives it back exactly."""
-    words = units.amount(number, significant=15)
-    return words if float(read("number", words)) == number else repr(number)
+    exact = {"significant": 15}
+    words = units.rate(number, unit=unit, **exact) if unit else units.amount(number, **exact)
+    same = float(read("number", without(unit, words))) == number
+    return words if same else f"{number!r} {unit}".strip()
+
+
+def tenths(first: int, last: int) -> list[int]:
+    """Round numbers from 10**first to 10**last (first at least 1), twelve a factor of ten."""
+    steps = (10, 12, 15, 20, 25, 30, 40, 50, 60, 70, 80, 90)
+    decades = ([step * 10**power // 10 for step in steps] for power in range(first, last))
+    return [*chain(*decades), 10**last]
+
+
+def doublings(first: int, last: int) -> list[int]:
+    """Whole numbers from 2**first to 2**last, two a factor of two: 1, 2, 3, 4, 6, 8, 12, ..."""
+    between = (3 * 2**power for power in range(max(first - 1, 0), last - 1))
+    return sorted([*between, *(2**power for power in range(first, last + 1))])

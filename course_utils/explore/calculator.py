@@ -1,10 +1,8 @@
 """The cost calculator: days and memory of a training run, from six numbers."""
 
-from itertools import chain
-
 from course_utils import draw, hardware, predict, units
 from course_utils.draw.picture import Picture
-from course_utils.explore.amount import Amount
+from course_utils.explore.amount import Amount, doublings, tenths
 from course_utils.explore.panel import Explorer, buttons
 
 DEVICES = ["A100 80GB SXM", "H100 SXM", "H200", "B200", "MI300X"]
@@ -13,26 +11,18 @@ RECIPES = {
     "AdamW fp32 (16 B)": "AdamW, fp32",
     "AdamW bf16 + master (16 B)": "AdamW, bf16 + fp32 master",
 }
-
-
-# Round numbers for the sliders: twelve a factor of ten, two a factor of two.
-TENTHS = (10, 12, 15, 20, 25, 30, 40, 50, 60, 70, 80, 90)
-MANY = {power: [tenths * 10**power // 10 for tenths in TENTHS] for power in range(8, 14)}
-PARAMETERS = [*chain(*(MANY[power] for power in range(8, 12))), 10**12]
-TOKENS = [*chain(*(MANY[power] for power in range(9, 14))), 10**14]
-COUNTS = [1, *chain(*((2**power, 3 * 2 ** (power - 1)) for power in range(1, 15))), 2**15]
 SHARES = [twentieth / 20 for twentieth in range(1, 21)]
 
 
 def cost() -> Explorer:
     """Days and memory of a training run: numbers typed or moved, buttons for device and recipe."""
     controls = {
-        "parameters": Amount("parameters N", 70e9, PARAMETERS, (1e6, 1e15)),
-        "tokens": Amount("tokens T", 15e12, TOKENS, (1e6, 1e18)),
-        "count": Amount("devices", 1024, COUNTS, (1, 1_000_000), whole=True),
+        "parameters": Amount("parameters N", 70e9, tenths(8, 12), (1e6, 1e15)),
+        "tokens": Amount("tokens T", 15e12, tenths(9, 14), (1e6, 1e18)),
+        "count": Amount("devices", 1024, doublings(0, 15), (1, 1_000_000), whole=True),
         "mfu": Amount("MFU", 0.5, SHARES, (0.001, 1)),
         "device": buttons("device", DEVICES, "H100 SXM"),
-        "recipe": buttons("bytes a parameter", list(RECIPES.items()), "AdamW, fp32"),
+        "recipe": buttons("bytes per parameter", list(RECIPES.items()), "AdamW, fp32"),
     }
     return Explorer(controls, _plan)
 
