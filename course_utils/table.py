@@ -1,5 +1,6 @@
 """How results show themselves: a small table or a line, as plain text and as HTML."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -36,8 +37,9 @@ class Table:
         return "\n".join([*filter(None, [self.title]), *lines, *filter(None, [self.note])])
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{escape(column)}</th>" for column in self.columns)
-        body = "\n".join(f"<tr>{_cells(row)}</tr>" for row in self.rows)
+        sides = [_side([row[i] for row in self.rows]) for i in range(len(self.columns))]
+        head = _cells("th", self.columns, sides)
+        body = "\n".join(f"<tr>{_cells('td', row, sides)}</tr>" for row in self.rows)
         title = f"<p><b>{escape(self.title)}</b></p>\n" if self.title else ""
         note = f"\n<p>\n{escape(self.note)}\n</p>" if self.note else ""
         return f"{title}<table>\n<tr>{head}</tr>\n{body}\n</table>{note}"
@@ -69,6 +71,16 @@ class Result:
         return shown._repr_html_() if isinstance(shown, Table) else f"<p>{escape(shown)}</p>"
 
 
+class Sentence(str):
+    """A text that a notebook shows without quotes."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return f"<p>\n{escape(self)}\n</p>"
+
+
 def first_doubt(*values: object) -> str:
     """The first doubt among results; what is no result, such as a plain number, has none."""
     return next(filter(None, (getattr(value, "doubt", "") for value in values)), "")
@@ -93,5 +105,15 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
     return " | ".join(padded).rstrip()
 
 
-def _cells(row: Sequence[str]) -> str:
-    return "".join(f"<td>{escape(cell)}</td>" for cell in row)
+def _side(cells: Sequence[str]) -> str:
+    """Numbers stand to the right, one under the other; words, and live values, to the left."""
+    fixed = [cell for cell in cells if not _is_live(cell)]
+    numbers = fixed and all(re.match(r"[-+−]?[\d.]", cell) for cell in fixed)
+    return "right" if numbers else "left"
+
+
+def _cells(tag: str, row: Sequence[str], sides: Sequence[str]) -> str:
+    return "".join(
+        f'<{tag} style="text-align: {side}">{escape(cell)}</{tag}>'
+        for cell, side in zip(row, sides, strict=True)
+    )

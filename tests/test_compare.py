@@ -127,12 +127,21 @@ def test_two_machines_differ_only_in_live_fields():
             assert live.sub("#", form(here)) == live.sub("#", form(there))
 
 
-def test_the_ledger_keeps_one_row_an_id_in_order():
-    row(id="00.2", predicted=1, measured=1)
-    row(id="00.1", predicted=1, measured=1)
-    row(id="00.2", predicted=2, measured=2)
-    assert [cells[0] for cells in compare.ledger().rows] == ["00.2", "00.1"]
-    assert compare.ledger().rows[0][3] == "2 s"
+def test_the_ledger_keeps_one_row_an_id_in_the_order_of_their_numbers():
+    for id in ("04.10", "00.1", "04.9", "10.1", "04.10"):
+        row(id=id, predicted=len(session.ledger), measured=1)
+    assert [cells[0] for cells in compare.ledger().rows] == ["00.1", "04.9", "04.10", "10.1"]
+    assert compare.ledger().rows[2][3] == "4 s"
+
+
+def test_the_ledger_of_one_chapter():
+    for id in ("00.1", "01.1", "10.1", "1.1"):
+        row(id=id, predicted=1, measured=1)
+    assert [cells[0] for cells in compare.ledger("01").rows] == ["01.1"]
+    assert compare.ledger("01").title == "Your ledger of chapter 01"
+    assert compare.ledger("99").rows == ()
+    with pytest.raises(TypeError, match="chapter must be a text that is not empty, got 1"):
+        compare.ledger(1)
 
 
 @pytest.mark.parametrize(
@@ -292,3 +301,12 @@ def test_no_answer_tells_the_right_number():
     for guess in (1, 500, 20480, 81920, 40.96, 45000):
         answer = row(unit="FLOPs", guess=guess, predicted=40961, measured=40961).answer()
         assert "40961" not in answer.replace(",", "")
+
+
+def test_a_column_that_a_comparison_does_not_have_is_not_shown():
+    count = row(guess=90.0, unit="days", predicted=143.9)
+    assert count.shown().columns == ("your guess", "the arithmetic")
+    assert count.shown().rows == (("90 days", "143.9 days"),)
+    assert row(measured=1.0).shown().columns == ("your guess", "this machine")
+    both = row(predicted=None, measured=1.0)  # lacking here is not the same as not there
+    assert len(both.shown().columns) == 4

@@ -304,3 +304,61 @@ def test_a_quota_limits_pytorch_s_threads(monkeypatch):
         assert hardware.limit_threads() == 1 == torch.get_num_threads()
     finally:
         torch.set_num_threads(before)
+
+
+def files(monkeypatch, tmp_path, *, cpuinfo="", **others):
+    """A pretended /proc/cpuinfo and /sys/devices/system/cpu of two processors."""
+    from course_utils.hardware import napkin
+
+    (tmp_path / "cpuinfo").write_text(cpuinfo)
+    for name, words in others.items():
+        for cpu, text in enumerate(words):
+            file = tmp_path / f"cpu{cpu}" / name.replace("__", "/")
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+    monkeypatch.setattr(napkin, "CPUS", tmp_path)
+    monkeypatch.setattr(napkin, "CPUINFO", tmp_path / "cpuinfo")
+    monkeypatch.setattr(napkin, "usable_cores", lambda: 2.0)
+    monkeypatch.setattr(napkin, "_usable", lambda: [0, 1])
+    monkeypatch.setattr(napkin.platform, "system", lambda: "Linux")
+    monkeypatch.setattr(napkin.platform, "machine", lambda: "x86_64")
+    return {one.name.split(" (")[0]: one for one in hardware.cpu_napkin().factors}
+
+
+def test_the_napkin_of_a_processor_is_read(monkeypatch, tmp_path):
+    found = files(
+        monkeypatch,
+        tmp_path,
+        cpuinfo="cpu MHz\t\t: 2600.000\nflags\t\t: fpu sse2 avx2 avx512f",
+        topology__thread_siblings_list=["0", "1"],
+    )
+    assert (found["physical cores"].value, found["clock"].value, found["lanes"].value) == (
+        2,
+        2.6e9,
+        16,
+    )
+    assert [one.origin for one in found.values()][:4] == ["read", "read", "assumed", "read"]
+    assert hardware.cpu_napkin().value == 2 * 2.6e9 * 2 * 16 * 2
+
+
+def test_two_hardware_threads_are_one_core_and_the_highest_clock_counts(monkeypatch, tmp_path):
+    found = files(
+        monkeypatch,
+        tmp_path,
+        cpuinfo="cpu MHz\t\t: 1200.000\nflags\t\t: avx2 sse2",
+        topology__thread_siblings_list=["0,1", "0,1"],
+        cpufreq__cpuinfo_max_freq=["4200000", "4200000"],
+    )
+    assert (found["physical cores"].value, found["clock"].value, found["lanes"].value) == (
+        1,
+        4.2e9,
+        8,
+    )
+
+
+def test_what_a_processor_does_not_tell_is_assumed_or_unknown(monkeypatch, tmp_path):
+    found = files(monkeypatch, tmp_path)
+    assert found["physical cores"].origin.startswith("assumed")
+    assert found["clock"].origin == "assumed" and found["lanes"].value is None
+    assert hardware.cpu_napkin().value is None
+    assert "≈ unknown | ≈ unknown" in repr(hardware.cpu_napkin())

@@ -270,7 +270,7 @@ def test_the_forms():
         assert line in [
             " | ".join(cell.strip() for cell in row.split("|")) for row in text.splitlines()
         ]
-    assert "<td>bfloat16 + float32</td>" in html
+    assert ">bfloat16 + float32</td>" in html
     assert "operation" in repr(measure.Dtypes(()))
 
 

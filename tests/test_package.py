@@ -35,9 +35,9 @@ USES = {
     "live": {"arguments", "measure", "draw"},
     "explore": {"arguments", "units", "predict", "hardware", "formats", "draw"},
     "train": {"arguments", "predict", "formats"},
-    "check": {"arguments", "table", "session", "predict", "hardware", "formats", "compare",
-              "train"},
-    "workshop": set(),
+    "check": {"arguments", "units", "table", "session", "predict", "hardware", "formats",
+              "compare", "measure", "train"},
+    "workshop": {"session"},
 }  # fmt: skip
 WHERE = {"compare": "compare", "trap": "errors"}  # functions that the package itself exports
 

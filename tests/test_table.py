@@ -1,5 +1,7 @@
 """The one table of the course: aligned text, escaped HTML, live cells unpadded."""
 
+import re
+
 import pytest
 
 from course_utils.table import table
@@ -17,7 +19,7 @@ def test_text_is_aligned_and_live_cells_are_not_padded():
 
 def test_html_is_escaped_and_a_note_begins_its_own_line():
     html = table(("<a>",), [("b & c",)], note="On this machine x < y.")._repr_html_()
-    assert "<th>&lt;a&gt;</th>" in html and "b &amp; c" in html
+    assert ">&lt;a&gt;</th>" in html and "b &amp; c" in html
     assert "\nOn this machine x &lt; y.\n" in html
 
 
@@ -28,3 +30,15 @@ def test_a_row_of_the_wrong_length_is_refused():
 
 def test_an_empty_table_still_shows_its_head():
     assert repr(table(("a", "b"), [])).splitlines()[0] == "a | b"
+
+
+def test_words_stand_to_the_left_and_numbers_to_the_right():
+    rows = [("1,024", "fp32", "≈ 3 ms", "–"), ("−2", "bf16", "≈ 4 ms", "3")]
+    html = table(("n", "format", "time", "mixed"), rows)._repr_html_()
+    sides = re.findall(r'<t[hd] style="text-align: (\w+)">', html)
+    assert sides == ["right", "left", "left", "left"] * 3
+
+
+def test_the_side_of_a_live_column_does_not_depend_on_what_was_measured():
+    for live in ("≈ 3 ms", "≈ not reached"):
+        assert 'left">≈' in table(("n", "time"), [("1", live)])._repr_html_()

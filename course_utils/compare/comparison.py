@@ -171,8 +171,20 @@ class Comparison(Result):
     def shown(self) -> Table:
         """The comparison as one row, and what is to be said of it."""
         head = ("your guess", "the arithmetic", "this machine", "machine / arithmetic")
+        kept = self._columns()
         note = "\n".join(filter(None, [self.remark, self.answer(), self.explanation()]))
-        return table(head, [self.cells()[:4]], title=self.what, note=note)
+        row = [cell for cell, shows in zip(self.cells(), kept, strict=False) if shows]
+        return table(
+            [name for name, shows in zip(head, kept, strict=True) if shows],
+            [row],
+            title=self.what,
+            note=note,
+        )
+
+    def _columns(self) -> tuple[bool, bool, bool, bool]:
+        """Which of the four columns this comparison has, on any machine."""
+        arithmetic, machine = self.predicted is not ABSENT, self.measured is not ABSENT
+        return True, arithmetic, machine, arithmetic and machine
 
 
 def _finite(ratio: float) -> float | None:

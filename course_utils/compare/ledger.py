@@ -1,21 +1,23 @@
 """Guess, arithmetic and measurement side by side: `compare(...)`, and the ledger of them all."""
 
 from collections.abc import Mapping
-from html import escape
 from numbers import Real
 
 from course_utils import units
 from course_utils.arguments import count, number, positive, shown, text
 from course_utils.compare.bounds import bound
 from course_utils.compare.comparison import ABSENT, Absent, Comparison
-from course_utils.session import session
-from course_utils.table import Table, first_doubt, table
+from course_utils.compare.kept import plain, rows
+from course_utils.compare.trends import trend
+from course_utils.session import in_order, session, sync
+from course_utils.table import Sentence, Table, first_doubt, table
 
 
 class Compare:
-    """Call it to compare; `ledger()` lists every comparison of this notebook."""
+    """Call it to compare; `ledger()` lists the comparisons."""
 
     bound = staticmethod(bound)
+    trend = staticmethod(trend)
 
     def __call__(
         self,
@@ -62,7 +64,8 @@ class Compare:
         remark = _remark(guess, values[0])
         said = {"remark": remark, "launch": "" if because is not None else _launch(measured)}
         row = Comparison(*names, *values, doubt, **sentences, slips=_slips(slips or {}), **said)
-        session.ledger[row.id] = row
+        session.ledger[row.id] = plain(row)
+        sync()
         return row
 
     def mfu(self, *, flops: object, time: object, peak: object, devices: int = 1) -> str:
@@ -91,22 +94,18 @@ class Compare:
             words = f"the MFU is {share:.2f}, of the {peak.kind} {peak.dtype} peak"
         return Sentence(f"On this machine {words}.")
 
-    def ledger(self) -> Table:
-        """Every comparison so far, in order, with how far each guess was off."""
+    def ledger(self, chapter: str | None = None) -> Table:
+        """A chapter's comparisons ("04"), or all, by section, with how far each guess was off.
+
+        Raises TypeError when `chapter` is neither None nor a text.
+        """
+        start = "" if chapter is None else f"{text('chapter', chapter)}."
+        title = "Your ledger" if chapter is None else f"Your ledger of chapter {chapter}"
+        every = rows(sync().ledger)
+        here = [every[id] for id in in_order(every) if id.startswith(start)]
         head = ("section", "quantity", "your guess", "arithmetic", "this machine")
         head = (*head, "machine / arithmetic", "guess / truth")
-        rows = [(row.id, row.what, *row.cells()) for row in session.ledger.values()]
-        return table(head, rows, title="Your ledger")
-
-
-class Sentence(str):
-    """A text that a notebook shows without quotes."""
-
-    def __repr__(self) -> str:
-        return str(self)
-
-    def _repr_html_(self) -> str:
-        return f"<p>\n{escape(self)}\n</p>"
+        return table(head, [(row.id, row.what, *row.cells()) for row in here], title=title)
 
 
 compare = Compare()

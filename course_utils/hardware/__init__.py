@@ -2,6 +2,7 @@
 
 from course_utils.hardware.datasheets import Device, devices, find
 from course_utils.hardware.limits import usable_cores, usable_memory
+from course_utils.hardware.napkin import Factor, Napkin, cpu_napkin
 from course_utils.hardware.recordings import QUANTITIES, Run, elsewhere, read_run, recorded, runs
 from course_utils.hardware.this_machine import (
     DTYPES,
@@ -20,9 +21,12 @@ __all__ = [
     "DTYPES",
     "QUANTITIES",
     "Device",
+    "Factor",
     "Machine",
+    "Napkin",
     "Run",
     "backend",
+    "cpu_napkin",
     "datasheet_peak",
     "device_type",
     "devices",

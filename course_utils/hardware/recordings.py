@@ -80,7 +80,7 @@ def recorded() -> Table:
             run.date,
             *(_rate(run.peaks.get(kind)) for kind in DTYPES),
             units.rate(run.bandwidth, unit="B/s", significant=3),
-            f"{units.digits(run.peaks['fp32'] / run.bandwidth, 3)} FLOPs a byte",
+            f"{units.digits(run.peaks['fp32'] / run.bandwidth, 3)} FLOPs per byte",
         )
         for run in runs()
     ]

@@ -41,7 +41,7 @@ class Machine(Result):
             ("threads PyTorch uses", f"{self.threads}, held to the cores above"),
             ("memory of that device", units.size(self.memory)),
             ("the same in GiB", units.size(self.memory, binary=True)),
-            ("promise found", promised),
+            ("datasheet found", promised),
             ("PyTorch", torch.__version__),
         ]
         rows = [(fact, units.measured(value)) for fact, value in facts]

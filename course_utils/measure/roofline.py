@@ -22,7 +22,7 @@ class Ridge(Measured):
 
     def shown(self) -> str:
         """FLOPs per byte, on one line."""
-        words = f"{units.digits(self.value, 3)} FLOPs a byte"
+        words = f"{units.digits(self.value, 3)} FLOPs per byte"
         return units.measured(units.unsure(words, self.doubt))
 
 

@@ -17,7 +17,8 @@ class Sweep:
     """Timings of one or more series over `sizes`, taken while it is iterated.
 
     Iterating yields (series name, size, `Time` or None); None means the budget did not reach it.
-    Only the time spent measuring counts against the budget, not what the caller does in between.
+    Each series has an equal part of the budget, so that a slow one takes nothing from the others.
+    Only the time spent measuring counts against it, not what the caller does in between.
     The result stays in `times[name][size]`, and iterating again measures again.
     """
 
@@ -42,19 +43,19 @@ class Sweep:
 
     def __iter__(self) -> Iterator[tuple[str, int, Time | None]]:
         self.times, self.stopped = {name: {} for name in self.series}, {}
-        last, left, points = dict.fromkeys(self.series, 0.0), self.budget, len(self)
+        last = dict.fromkeys(self.series, 0.0)
+        left = dict.fromkeys(self.series, self.budget / len(self.series))
         for step, size in enumerate(self.sizes):
             growth = self.work(size) / self.work(self.sizes[step - 1]) if step else 1.0
             for name, prepare in self.series.items():
-                found = None
-                expected = last[name] * growth * SAFETY
-                if expected < left:
-                    found, last[name], spent = self._measure(prepare, size, left / points)
-                    left -= spent
+                found, expected = None, last[name] * growth * SAFETY
+                if expected < left[name]:
+                    share = left[name] / (len(self.sizes) - step)
+                    found, last[name], spent = self._measure(prepare, size, share)
+                    left[name] -= spent
                 elif name not in self.stopped:
-                    self.stopped[name] = _why(name, size, expected, left)
+                    self.stopped[name] = _why(name, size, expected, left[name])
                     last[name] = float("inf")  # larger sizes would not fit either
-                points -= 1
                 self.times[name][size] = found
                 yield name, size, found
 
