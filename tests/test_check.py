@@ -1,16 +1,20 @@
 """Every exercise: the right answer, likely wrong ones, and nonsense; the machinery around them."""
 
+import math
 import random
+import re
+from itertools import combinations
 
 import numpy as np
 import pytest
 import torch
-from einops import rearrange
 
-from course_utils import check, formats, hardware
+from course_utils import check, hardware, measure
 from course_utils.check import exercise as machinery
+from course_utils.check import programs
 from course_utils.session import session
-from tests import answers_training
+from tests import answers_tensors, answers_training
+from tests.answers_tensors import VIEWS
 
 
 class Hostile(dict):
@@ -30,42 +34,7 @@ NONSENSE = ["a lot", float("nan"), float("inf"), torch.ones(2, 3), torch.ones(()
             object(), True, -1, 10**400, Hostile(), leaves, list(range(10**6))]  # fmt: skip
 
 
-def moved_windows(x, width):
-    return x.as_strided((len(x) - width + 1, width), (1, 1))
-
-
-def future(T):
-    return torch.ones(T, T).triu().bool()
-
-
-def accumulated(model, x, y, parts, scale=None, between=lambda: None):
-    for a, b in zip(x.chunk(parts), y.chunk(parts), strict=True):
-        between()
-        ((model(a) - b).square().mean() / (scale or parts)).backward()
-
-
-def loss_of_parts(model, x, y, parts):
-    pairs = zip(x.chunk(parts), y.chunk(parts), strict=True)
-    return sum((model(a) - b).square().mean() for a, b in pairs) / parts
-
-
-def slopes(loss, w, step=1e-5):
-    found = torch.zeros_like(w)
-    for i in range(len(w)):
-        move = torch.zeros_like(w)
-        move[i] = step
-        found[i] = (loss(w + move) - loss(w - move)) / (2 * step)
-    return found
-
-
-def fp16(bits):
-    return torch.tensor(int(bits, 2), dtype=torch.int32).to(torch.int16).view(torch.float16).item()
-
-
 MEMORY = hardware.machine().memory
-EXACT = {"float16": 2**11, "bfloat16": 2**8, "float32": 2**24, "float64": 2**53}
-EINSUMS = {"bsd,dk->bsk": 2_097_152, "bqd,bkd->bqk": 8_388_608, "bd,d->b": 512}
-VIEWS = {name: kind for name, kind in check.ex01.KINDS.items()}
 
 # For each exercise: right answers, and wrong ones with a word of the reply that each must get.
 CASES = {
@@ -89,180 +58,37 @@ CASES = {
         [80e9, 640e9 / 8],
         [(40e9, "averages"), (85.9e9, "GiB"), (160e9, "gradients"), (53.3e9, "momentum"),
          (10e9, "one device"),
-         (80, "billions"), (8, "bytes a parameter"), (80e6, "power of ten")],
+         (80, "billions"), (8, "bytes per parameter"), (80e6, "power of ten")],
     ),
-    "01.1": (
-        [(2, 48, 8), [2, 48, 8], torch.zeros(4, 6, 8).permute(2, 0, 1)[::2, 1:].stride()],
-        [((48, 8, 1), "own strides"), ((1, 48, 8), "step"), ((8, 48, 2), "another order"),
-         ((18, 6, 1), "contiguous copy"), ((4, 3, 6), "shape of y"),
-         ((2, 8, 48), "another order"), ((2, 48), "3 in all"),
-         ((2, 48, 9), "2 of 3")],
+    "00.5": ([], [(1.5, "whole number"), (-64, "whole number"), (200_000, "too large to try")]),
+    "00.6": (
+        [lambda N, T, days, peak, memory, mfu: max(
+            -(-6 * N * T // (peak * mfu * days * 86_400)), -(-16 * N // memory))],
+        [(lambda N, T, days, peak, memory, mfu, wrong=wrong: wrong(
+            6 * N * T / (peak * mfu * days * 86_400), 16 * N / memory, mfu), word)
+         for wrong, word in (
+             (lambda time, fit, mfu: math.ceil(time), "the time only"),
+             (lambda time, fit, mfu: math.ceil(fit), "the memory only"),
+             (lambda time, fit, mfu: math.ceil(time) + math.ceil(fit), "adds"),
+             (lambda time, fit, mfu: math.ceil(min(time, fit)), "the smaller"),
+             (lambda time, fit, mfu: int(max(time, fit)), "rounds down"),
+             (lambda time, fit, mfu: max(time, fit), "come whole"),
+             (lambda time, fit, mfu: math.ceil(max(time / 3, fit)), "forward pass only"),
+             (lambda time, fit, mfu: math.ceil(max(time, fit / 4)), "parameters only"),
+             (lambda time, fit, mfu: math.ceil(max(time * mfu, fit)), "full peak"),
+             (lambda time, fit, mfu: math.ceil(max(time, fit / 2)), "have to hold"),
+             (lambda time, fit, mfu: math.ceil(max(time / 2, fit)), "days"),
+             (lambda time, fit, mfu: math.ceil(max(time * 24, fit)), "fewer whole devices"),
+             (lambda time, fit, mfu: 1000, "it gives 1000"))]
+        + [(lambda N: N, "unexpected keyword"), (lambda **plan: None, "a finite number")],
     ),
-    "01.2": (
-        [170],
-        [(122, "offset is missing"), (171, "from 0"), (169, "stride of dimension 0"),
-         (680, "in bytes"), (500, "too large")],
+    "00.7": (
+        [1.0752, 6.4e6 * 3600 * 0.7e3 / 15e12],
+        [(2.987e-4, "watt-hours"), (0.01792, "not 60"), (1.0752e-3, "kilojoules"),
+         (1.61e13, "per token?"), (4480, "MWh"), (1.536e-3, "GPU-seconds"), (0.930, "upside down"),
+         (230.4, "per parameter")],
     ),
-    "01.3": (
-        [VIEWS],
-        [({**VIEWS, "x.T": "copy"}, "9 of 10"), ({**VIEWS, "x.T": "both"}, "'view' or 'copy'"),
-         ({**VIEWS, "x.T": None}, "9 of 10 answered"), ({"x.T": "view"}, "missing"),
-         (dict.fromkeys(VIEWS, "view"), "5 of 10"),
-         (["view"], "dict")],
-    ),
-    "01.4": (
-        [lambda T: torch.arange(T) <= torch.arange(T)[:, None],
-         lambda T: torch.ones(T, T).tril().bool()],
-        [(future, "future"), (lambda T: ~future(T), "diagonal"),
-         (lambda T: ~future(T).T, "inverted"),
-         (lambda T: torch.ones(T, T).tril(), "dtype"), (lambda T: torch.ones(T).bool(), "shape"),
-         (lambda T: None, "a tensor is expected"), (lambda: 1, "TypeError"),
-         (lambda T: torch.ones(T, T).bool(), "query 0")],
-    ),
-    "01.5": (
-        [lambda x, width: x.unfold(0, width, 1),
-         lambda x, w: x.as_strided((len(x) - w + 1, w), (x.stride(0),) * 2, x.storage_offset())],
-        [(lambda x, w: x.unfold(0, w, 1).clone(), "copied"), (moved_windows, "own stride"),
-         (lambda x, w: x.unfold(0, w, 1)[:-1], "n − width + 1"), (lambda x, w: x, "shape"),
-         (lambda x, w: 3, "a tensor is expected"), (lambda x: x, "TypeError")],
-    ),
-    "01.6": (
-        [lambda x: x[0].clone(), lambda x: torch.tensor(x[0].tolist())],
-        [(lambda x: x[0], "view of x"), (lambda x: x[0].contiguous(), "contiguous() does not"),
-         (lambda x: x.clone()[0], "the row first"), (lambda x: x[1].clone(), "values"),
-         (lambda x: x[:1].clone(), "shape (8,)"), (lambda x: x[0].to("meta"), "meta"),
-         (lambda x: x.zero_()[0].clone(), "changed x"), (lambda x: 1 / 0, "ZeroDivisionError")],
-    ),
-    "02.1": (
-        [1_207_959_552],
-        [(2_415_919_104, "fp32"), (603_979_776, "16 bits"), (1.208, "not in GB"),
-         (1.125, "not in GiB"), (9_663_676_416, "byte has 8")],
-    ),
-    "02.2": (
-        [EXACT],
-        [({**EXACT, "float16": 1024}, "implied"), ({**EXACT, "float32": 2**24 - 1}, "exact too"),
-         ({**EXACT, "bfloat16": 257}, "skipped"), ({**EXACT, "float16": 65504}, "largest number"),
-         ({**EXACT, "float64": None}, "open"), (256, "dict"),
-         ({**EXACT, "float16": "a"}, "number")],
-    ),
-    "02.3": (
-        [check.ex02.SITUATIONS],
-        [(dict.fromkeys(check.ex02.SITUATIONS, "float32"), "add up"), ({}, "open"),
-         (dict.fromkeys(check.ex02.SITUATIONS, "int8"), "needs one of"), ("float32", "dict"),
-         (dict.fromkeys(check.ex02.SITUATIONS, [1]), "needs one of")],
-    ),
-    "02.4": (
-        [fp16, lambda bits: formats.decode(int(bits, 2), "float16")],
-        [(lambda bits: fp16(bits) if bits[1:6] != "00000" else 0.0, "subnormal"),
-         (lambda bits: fp16(bits) if bits[1:6] != "11111" else 65536.0, "infinities"),
-         (lambda bits: abs(fp16(bits)), "normal numbers"), (lambda bits: None, "a number"),
-         (lambda bits: fp16(bits) + 0.0, "minus zero"), (lambda: 0, "TypeError"), (3, "function")],
-    ),
-    "02.5": (
-        [2.0**-24 * (1 + 2.0**-23)],
-        [(2.0**-23, "eps"), (2.0**-24, "tie"), (2.0**-53, "float64"), (2.0**-149, "lost"),
-         (1.0, "too large")],
-    ),
-    "03.1": (
-        [lambda x, y: x[:, :, None] * y[:, None]],
-        [(lambda x, y: y[:, :, None] * x[:, None], "transposed"),
-         (lambda x, y: torch.einsum("bi,bj->ij", x, y), "sums over the batch"),
-         (lambda x, y: x, "the shape"), (lambda x, y: None, "a tensor"), (lambda x: x, "TypeError"),
-         (lambda x, y: 2 * x[:, :, None] * y[:, None], "values are not")],
-    ),
-    "03.2": (
-        [lambda x, n: rearrange(x, "b c (h p) (w q) -> b (h w) (p q c)", p=n, q=n)],
-        [(lambda x, n: rearrange(x, "b c (h p) (w q) -> b (h w) (c p q)", p=n, q=n), "channel"),
-         (lambda x, n: rearrange(x, "b c (h p) (w q) -> b (w h) (p q c)", p=n, q=n), "row by row"),
-         (lambda x, n: x.reshape(2, -1, 3 * n * n), "tears"), (lambda x, n: x, "the shape")],
-    ),
-    "03.3": (
-        [lambda q, k: q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5],
-        [(lambda q, k: q @ k.transpose(-1, -2), "1/√d is missing"),
-         (lambda q, k: q @ k.transpose(-1, -2) / q.shape[-1], "scaled by d"),
-         (lambda q, k: k @ q.transpose(-1, -2) / q.shape[-1] ** 0.5, "q before k"),
-         (lambda q, k: torch.einsum("bhqd,bhkd->bqk", q, k) / q.shape[-1] ** 0.5, "heads")],
-    ),
-    "03.4": (
-        [lambda q, k: q @ k.repeat_interleave(q.shape[1] // k.shape[1], 1).transpose(-1, -2)],
-        [(lambda q, k: q @ k.repeat(1, q.shape[1] // k.shape[1], 1, 1).transpose(-1, -2), "(kv g)"),
-         (lambda q, k: k, "the shape"), (lambda q, k: (q @ q.transpose(-1, -2)), "the shape")],
-    ),
-    "03.5": (
-        [lambda x, m: torch.stack([row[keep].mean(0) for row, keep in zip(x, m, strict=True)])],
-        [(lambda x, m: x.mean(1), "padding"), (lambda x, m: (x * m[..., None]).sum(1), "the sum"),
-         (lambda x, m: (x * m[..., None]).mean(1), "all positions"), (lambda x, m: x, "shape")],
-    ),
-    "03.6": (
-        [lambda x: x.transpose(1, 2), lambda x: x.permute(0, 2, 1, 3)],
-        [(lambda x: x.reshape(x.shape[0], x.shape[2], x.shape[1], -1), "still a reshape"),
-         (lambda x: x, "still a reshape"), (lambda x: x.transpose(0, 2), "other dimensions"),
-         (lambda x: x.transpose(1, 2) * 2, "values are not")],
-    ),
-    "04.1": (
-        [EINSUMS],
-        [({**EINSUMS, "bd,d->b": 256}, "two FLOPs"),
-         ({**EINSUMS, "bd,d->b": 128}, "size 4 is missing"),
-         ({**EINSUMS, "bd,d->b": 64}, "size 4 is missing, and the factor 2"),
-         ({**EINSUMS, "bd,d->b": 508}, "d − 1 additions"),
-         ({**EINSUMS, "bsd,dk->bsk": 2_080_768}, "d − 1 additions"),
-         ({**EINSUMS, "bqd,bkd->bqk": 65536}, "size 128 is missing"),
-         ({**EINSUMS, "bd,d->b": 512 * 64}, "both inputs"),
-         ({**EINSUMS, "bsd,dk->bsk": 2097152 * 64}, "both inputs"),
-         ({**EINSUMS, "bqd,bkd->bqk": 8388608 * 128}, "size 128 is counted twice"),
-         ({**EINSUMS, "bd,d->b": None}, "still open"), ({**EINSUMS, "bd,d->b": "x"}, "number"),
-         ({**EINSUMS, "bqd,bkd->bqk": 33554433}, "bqd,bkd->bqk"), ([1, 2, 3], "dict")],
-    ),
-    "04.2": (
-        [887],
-        [(886, "round up"), (886.12, "whole number"), (295.37, "which n"),
-         (1772.2, "not 4"), (590.75, "three matrices"), (443.06, "each number takes 2"),
-         (100, "too small"),
-         (1773, "not 4"), (296, "which n"), (591, "three matrices"), (444, "each number takes 2")],
-    ),
-    "04.3": (
-        [0.3434, 6 * 7e9 * 4_194_304 / (8.1 * 64 * 989.5e12)],
-        [(34.34, "percentage"), (5.0717, "fp32 promise"), (21.98, "64 GPUs"), (0.11447, "forward"),
-         (0.1717, "sparsity"), (2.7816, "seconds"), (2.912, "upside down")],
-    ),
-    "04.4": (
-        [{"warm-up", "repeats", "synchronise", "random data"},
-         ["Warm-up ", "repeats", "synchronise", "random data"],
-         frozenset({"warmup", "repeats", "synchronize", "random data"})],
-        [({"warm-up"}, "1 of 4"), ({"more threads", "warm-up"}, "does not mend"),
-         (set(), "0 of 4"), ({1, 2}, "not one of the six"), ("warm-up", "a set of names"),
-         ({"warm-up", "warmup"}, "1 of 4"), ({"a faster GPU"}, "not one of the six")],
-    ),
-    "05.1": (
-        [lambda h1, g: h1.T @ g, lambda h1, g: torch.einsum("bd,bk->dk", h1, g)],
-        [(lambda h1, g: g.T @ h1, "transposed"), (lambda h1, g: h1.T @ g / len(g), "divided by B"),
-         (lambda h1, g: h1, "shape"), (lambda h1, g: (h1.T @ g).abs(), "values are not"),
-         (lambda h1, g: 3, "a tensor is expected"), (lambda h1: h1, "TypeError")],
-    ),
-    "05.2": (
-        [65536],
-        [(131072, "h1's gradient"), (262144, "both layers"), (196608, "w1 is frozen"),
-         (32768, "two FLOPs"), (393216, "counted too"), (1, "too small")],
-    ),
-    "05.3": (
-        [accumulated],
-        [(lambda m, x, y, parts: None, "no gradient"),
-         (lambda m, x, y, parts: accumulated(m, x, y, parts, scale=1), "divided by the parts"),
-         (lambda m, x, y, parts: m(x).sum().backward(), "not the large batch's"),
-         (lambda m, x, y, parts: accumulated(m, x[:3], y[:3], 1), "batches of [3] rows"),
-         (lambda m, x, y, parts: accumulated(m, x, y, 1), "whole batch went through"),
-         (lambda m, x, y, parts: accumulated(m, x, y, 12 // parts), "split(n)"),
-         (lambda m, x, y, parts: loss_of_parts(m, x, y, parts).backward(), "backward ran 1 time"),
-         (lambda m, x, y, parts: accumulated(m, x, y, parts, between=m.zero_grad), "only the last"),
-         (lambda m, x, y, parts: accumulated(m, x, y, parts, 1, m.zero_grad), "only the last"),
-         (lambda m, x, y, parts: accumulated(m, x, y, parts, parts / 12), "a sum")],
-    ),
-    "05.4": (
-        [slopes],
-        [(lambda loss, w: 2 * slopes(loss, w), "twice"), (lambda loss, w: None, "a tensor of w"),
-         (lambda loss, w: slopes(loss, w, step=0.3), "close"), (lambda loss, w: w * 7, "not those"),
-         (lambda loss, w: slopes(loss, w.mul_(1.5)), "w is changed")],
-    ),
+    **answers_tensors.CASES,
     **answers_training.CASES,
     "07.5": (
         [MEMORY / 16],
@@ -281,6 +107,7 @@ def exercise(id):
 @pytest.fixture(autouse=True)
 def fresh_session(monkeypatch):
     monkeypatch.setattr(session, "hints", {})
+    monkeypatch.setattr(session, "tried", set())
     monkeypatch.setattr(session, "solved", set())
 
 
@@ -326,6 +153,17 @@ def test_scalars_of_numpy_and_torch_are_numbers():
             machinery.finite(made)
 
 
+def test_a_count_is_exact_and_a_mistake_may_be_rounded():
+    machinery.number(2**53, 2**53, within=0)
+    with pytest.raises(machinery.Wrong, match="too large"):
+        machinery.number(2**53 + 1, 2**53, within=0)
+    for said in (1.0994e6, 1.099e6, 1.10e6):
+        with pytest.raises(machinery.Wrong, match="a slip"):
+            machinery.number(said, 5e6, within=0, mistakes=[(1.0994e6, "a slip")])
+    with pytest.raises(machinery.Wrong, match="too small"):
+        machinery.number(1.101e6, 5e6, within=0, mistakes=[(1.0994e6, "a slip")])
+
+
 @pytest.mark.parametrize("id", CASES)
 def test_no_check_touches_the_learner_s_generators(id):
     for answer in (CASES[id], lambda *a, **k: torch.rand(3) + random.random(), None):
@@ -356,13 +194,14 @@ def test_the_table_of_views_is_torchs_own():
 @pytest.mark.parametrize("id", CASES)
 def test_hints_come_one_at_a_time_and_end(id):
     hints = exercise(id).hints
+    assert exercise(id).hint().words.startswith("try it first")
     given = [exercise(id).hint().words for _ in range(len(hints) + 1)]
     assert given[0].startswith(f"hint 1 of {len(hints)}") and given[-1] == given[-2]
     assert len(hints) >= 2
 
 
 ANSWERS = {"00.1": "0.7996", "00.2": "1638", "00.3": "25.28", "00.4": "80e9", "01.2": "170",
-           "01.1": "(2, 48, 8)", "04.2": "887", "04.3": "0.343", "05.2": "65536",
+           "01.1": "(2, 48, 8)", "04.2": "887", "04.3": "0.343", "05.2": "46080",
            "02.1": "1207959552"}  # fmt: skip
 
 
@@ -373,12 +212,148 @@ def test_no_reply_to_a_wrong_answer_contains_the_right_one(id, answer):
     assert not any(answer in reply for reply in replies)
 
 
+# Each is a whole answer of chapters 01 to 05, or the one line that is left to write.
+TOLD = [answer for id, answer in ANSWERS.items() if "01" <= id < "06"]
+TOLD += ["12288 × 49152", "2 ** (m + 1)", "2 ** −24", "mantissa / 1024", "b i j", "(p q c)",
+         "h q k", "kv g n m", "b h s d", "n / 3", "989.5e12", "random data", "'d k'", "B × D × K",
+         "/ (2·step)"]  # fmt: skip
+
+
+@pytest.mark.parametrize("answer", TOLD)
+def test_no_hint_tells_an_answer_its_own_or_another_s(answer):
+    hints = {hint for id in answers_tensors.CASES for hint in exercise(id).hints}
+    assert not {hint for hint in hints if answer in hint}
+
+
+def test_the_praise_of_04_2_is_arithmetic():
+    words, n = check.ex04_2(887).words, 887
+    assert f" {2 * n**3 / 989.5e12 * 1e6:.1f} µs " in words
+    assert f" {3 * n**2 * 2 / 1e6:.1f} MB " in words
+
+
+def test_sizes_are_told_apart_by_their_products():
+    for count in range(1, 7):
+        drawn = programs.sizes(count)
+        parts = [part for n in range(count + 1) for part in combinations(drawn, n)]
+        assert len({math.prod(part) for part in parts}) == 2**count
+    ones = [size for drawn in programs.settings(4) for size in drawn if size == 1]
+    assert len(ones) == 4 and programs.normal(9).tolist() != programs.normal(9).tolist()
+
+
+FIRST = {id: right[0] for id, (right, _) in answers_tensors.CASES.items() if right}
+PROGRAMS = {id: answer for id, answer in FIRST.items() if callable(answer)}
+OF_TENSORS = PROGRAMS.keys() - {"01.4", "02.4", "02.7"}
+
+
+def tried(id):
+    """What the check of an exercise tries a right program on, as text."""
+    seen = []
+
+    def program(*inputs):
+        plain = [x.tolist() if isinstance(x, torch.Tensor) else x for x in inputs]
+        seen.append(repr([x for x in plain if isinstance(x, int | float | str | list)]))
+        return PROGRAMS[id](*inputs)
+
+    torch.manual_seed(0)
+    random.seed(0)
+    np.random.seed(0)
+    assert exercise(id)(program).state == "right"
+    return " ".join(seen)
+
+
+@pytest.mark.parametrize("id", PROGRAMS)
+def test_a_program_is_tried_on_inputs_drawn_anew(id):
+    assert len({tried(id) for _ in range(4)}) > 1
+
+
+@pytest.mark.parametrize("id", sorted(OF_TENSORS))
+def test_a_program_that_changes_its_input_is_refused(id):
+    @torch.no_grad()
+    def spoil(tensor):
+        tensor.zero_()
+
+    def program(*inputs):
+        made = PROGRAMS[id](*inputs)
+        spoil(next(x for x in inputs if isinstance(x, torch.Tensor)))
+        return made
+
+    assert "changed" in exercise(id)(program).words
+
+
+@pytest.mark.parametrize("id", PROGRAMS)
+def test_a_right_program_is_right_whatever_the_kernel_is_set_to(id):
+    with torch.no_grad():
+        assert exercise(id)(PROGRAMS[id]).state == "right"
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert exercise(id)(PROGRAMS[id]).state == "right"
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "doubt", "state", "word"),
+    [
+        (0.010, "", "right", "10 ms"),
+        (0.0155, "", "right", "15.5 ms"),
+        (0.017, "", "wrong", "1.7 × too long"),
+        (0.005, "", "wrong", "2 × too short"),
+        (0.010, "another program was busy", "open", "another program was busy"),
+    ],
+)
+def test_the_matmul_of_ten_milliseconds_is_judged_by_the_clock(
+    monkeypatch, seconds, doubt, state, word
+):
+    def took(n, rows, budget):
+        return measure.Time((seconds * rows / n,) * 5, 1, "cpu", doubt)
+
+    monkeypatch.setattr(check.ex00, "_matmul_time", took)
+    verdict = check.ex00_5(1000)
+    assert (verdict.state, verdict.measured) == (state, True) and word in verdict.words
+    assert repr(verdict).startswith("On this machine ")
+    assert ("00.5" in session.solved) == (state == "right")
+
+
+def test_a_matmul_that_would_take_long_is_not_run(monkeypatch):
+    asked = []
+
+    def took(n, rows, budget):
+        asked.append(rows)
+        return measure.Time((1e-3 * rows,) * 5, 1, "cpu")
+
+    monkeypatch.setattr(check.ex00, "_matmul_time", took)
+    assert "foretells 4 s" in check.ex00_5(4000).words and asked == [31]
+
+
+def test_exchanged_strides_of_a_patch_are_named():
+    x = torch.arange(36.0).view(6, 6)
+    wrong = x.as_strided((4, 3, 3, 4), (1, 6, 1, 6))
+    assert "exchanged" in check.ex01_memory._which(wrong, x, 3, 4)
+    assert check.ex01_memory._which(torch.zeros(4, 3, 3, 4), x, 3, 4) == ""
+
+
+def test_what_is_timed_really_runs():
+    assert check.ex00._matmul_time(64, 64, budget=0.05).value > 0
+    assert check.ex01_memory._copy_time(64, 64, budget=0.05).value > 0
+    assert check.ex02_conversions._cast_time(64, 64, budget=0.05).value > 0
+
+
 def test_progress_lists_the_chapter():
     check.ex00_1(0.7996)
     states = [row[2] for row in check.progress("00").rows]
-    assert states == ["✓ solved", "○ open", "○ open", "○ open"]
-    with pytest.raises(ValueError, match="chapter must be one of .*'00', '01'.*got '99'"):
-        check.progress("99")
+    assert states[0] == "✓ solved" and {*states[1:]} == {"○ open"}
+    for stranger in ("99", 0, ["00"]):
+        with pytest.raises(ValueError, match="chapter must be one of .*'00', '01'.*got .*"):
+            check.progress(stranger)
+
+
+def test_progress_without_a_chapter_lists_them_all():
+    check.ex00_1(0.7996)
+    session.solved.add("00.99")  # no exercise of ours
+    rows = check.progress().rows
+    assert [row[:2] for row in rows[:2]] == [("00", "1"), ("01", "0")]
+    assert [int(row[2]) for row in rows] == [len(check.progress(row[0]).rows) for row in rows]
+    assert [row[0] for row in rows] == sorted({id[:2] for id in CASES})
 
 
 def test_a_solution_cell_does_not_count(monkeypatch):
@@ -407,6 +382,18 @@ def test_what_marks_a_solution_cell(history):
         manager.shutdown_kernel(now=True)
     shown = {k: v["data"]["text/plain"] for k, v in reply["user_expressions"].items()}
     assert shown == {"solution": "set()", "learner": "{'00.1'}"}
+
+
+def test_an_attempt_earns_the_first_hint_and_a_verdict_gives_it():
+    assert check.ex00_1(None).hint().words.startswith("try it first")
+    assert check.ex00_1(7.0).hint().words.startswith("hint 1 of")
+    assert check.ex00_2("nonsense").hint().words.startswith("hint 1 of")
+
+
+def test_a_verdict_has_a_sign_and_a_colour():
+    shown = {check.ex00_1(answer)._repr_html_() for answer in (None, 7.0, 0.7996)}
+    signs = {re.search(r"color: (#\w+)\">(.) 00.1", html).groups() for html in shown}
+    assert len({colour for colour, _ in signs}) == len({sign for _, sign in signs}) == 3
 
 
 def test_the_verdict_is_escaped_in_html():

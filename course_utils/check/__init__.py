@@ -1,9 +1,11 @@
-"""Exercise checks and hints, one module per chapter: `check.ex00_1(answer)`, `.hint()`."""
+"""Exercise checks and hints, a module or two per chapter: `check.ex00_1(answer)`, `.hint()`."""
 
 from course_utils.check import (  # noqa: F401 (each registers its exercises)
     ex00,
     ex01,
+    ex01_memory,
     ex02,
+    ex02_conversions,
     ex03,
     ex04,
     ex05,

@@ -1,6 +1,14 @@
-"""Checks of chapter 00: napkin arithmetic."""
+"""Checks of chapter 00: napkin arithmetic, and one matmul on the learner's machine."""
 
-from course_utils.check.exercise import exercise, number
+import random
+from math import isclose
+
+import torch
+
+from course_utils import hardware, measure
+from course_utils.check.exercise import Wrong, exercise, finite, function, number
+from course_utils.check.plans import judge, random_plan, slips
+from course_utils.check.timed import takes
 from course_utils.predict import training_flops
 
 H100_BF16 = 989.5e12
@@ -13,7 +21,7 @@ RUN = training_flops(70e9, 15e12)
     "00.1",
     "Days and MFU trade off: twice the MFU, half the days.",
     "MFU = FLOPs needed / (devices × peak × seconds you have).",
-    "6.3e24 over 1024 × 989.5e12 × (90 × 86 400).",
+    "The seconds of 90 days are 90 × 86 400; the devices are 1024, each with its full peak.",
 )
 def ex00_1(answer: object) -> str:
     """The MFU that 90 days need."""
@@ -68,8 +76,8 @@ def ex00_2(answer: object) -> str:
 @exercise(
     "00.3",
     "The FLOPs are given this time: no 6·N·T is needed.",
-    "FLOPs a day = devices × peak × MFU × 86 400.",
-    "An A100 promises 312e12 FLOP/s in bf16, dense.",
+    "FLOPs per day = devices × peak × MFU × 86 400.",
+    "The A100's peak in its datasheet is 312e12 FLOP/s in bf16, dense.",
 )
 def ex00_3(answer: object) -> str:
     """Days for GPT-3's FLOPs on 1024 A100."""
@@ -80,7 +88,7 @@ def ex00_3(answer: object) -> str:
         within=0.015,
         unit="days",
         mistakes=[
-            (days * 0.45, "you left out the MFU: the devices do 45 % of what is promised."),
+            (days * 0.45, "you left out the MFU: the devices reach 45 % of their peak."),
             (days / 2, "624e12 is the A100's rate with sparsity; dense is half."),
             (days * A100_BF16 / H100_BF16, "you used the H100's peak; these are A100s."),
             (days * 1024, "you left out the 1024 devices."),
@@ -95,7 +103,7 @@ def ex00_3(answer: object) -> str:
     "00.4",
     "Plain SGD keeps no state of its own. What is left of 4 + 4 + (4 + 4)?",
     "Each parameter needs itself and its gradient, in fp32.",
-    "Parameters = bytes of all devices / bytes a parameter.",
+    "Parameters = bytes of all devices / bytes per parameter.",
 )
 def ex00_4(answer: object) -> str:
     """Largest model for plain SGD on 8 × 80 GB."""
@@ -108,10 +116,87 @@ def ex00_4(answer: object) -> str:
             (40e9, "you kept AdamW's two running averages: plain SGD has none."),
             (160e9, "you forgot the gradients: they are as large as the parameters."),
             (53.33e9, "you kept one running average: that is SGD with momentum."),
-            (8 * 80 * 2**30 / 8, "that is 80 GiB a device: a GB is 1e9 bytes, a GiB 2**30."),
+            (8 * 80 * 2**30 / 8, "that is 80 GiB per device: a GB is 1e9 bytes, a GiB 2**30."),
             (10e9, "that is one device's share: sharded over 8, their memories add up."),
             (80, "the number of parameters is expected, not billions of them."),
-            (8, "those are the bytes a parameter; how many parameters fit?"),
+            (8, "those are the bytes per parameter; how many parameters fit?"),
         ],
     )
-    return "right: 8 bytes a parameter, twice the model that AdamW allows."
+    return "right: 8 bytes per parameter, twice the model that AdamW allows."
+
+
+@exercise(
+    "00.5",
+    "Turn the rule around: the seconds and the peak are known, and n is what you look for.",
+    "2·n³ = seconds × FLOP/s. The cube root of a number x is x ** (1 / 3).",
+    "Which rate does your machine reach at that size? Look at the figure of the first sweep.",
+    measured=True,
+)
+def ex00_5(answer: object) -> str:
+    """An fp32 matmul that takes 10 ms here, predicted and measured."""
+    return takes(
+        answer,
+        0.010,
+        _matmul_time,
+        nbytes=lambda n: 3 * 4 * n * n,
+        grows=3,
+        piece=lambda n: 10**9 // (2 * n * n),
+        within=1.6,
+    )
+
+
+def _matmul_time(n: int, rows: int, budget: float) -> measure.Time:
+    """Of `rows` rows times an n × n matrix."""
+    x = torch.randn(rows, n, device=hardware.backend())
+    w = torch.randn(n, n, device=hardware.backend())
+    return measure.time(lambda: x @ w, budget=budget)
+
+
+PLANS = 200
+
+
+@exercise(
+    "00.6",
+    "There are two conditions. How many devices does each one ask for?",
+    "In time: 6·N·T FLOPs within days × 86 400 seconds. In memory: 16·N bytes, shared out.",
+    "Both must hold at once, and devices come whole.",
+)
+def ex00_6(answer: object) -> str:
+    """The devices that a training run needs, as a function."""
+    needed = function(answer, "a function devices_needed(N, T, days, peak, memory, mfu)")
+    drawn = random.Random()
+    found = [(plan, finite(needed(**plan))) for plan in (random_plan(drawn) for _ in range(PLANS))]
+    made = [[(count, *slip) for slip in slips(**plan)] for plan, count in found]
+    for same in zip(*made, strict=True):  # one slip in every plan
+        if all(isclose(count, value, rel_tol=1e-6) for count, value, _ in same):
+            raise Wrong(same[0][2])
+    for plan, count in found:
+        judge(plan, count)
+    return f"right: the larger of two numbers, in {PLANS} random plans."
+
+
+@exercise(
+    "00.7",
+    "A watt is a joule per second. How many GPU-seconds are 6.4 million GPU-hours?",
+    "Joules = GPUs × seconds × watts. Then share them out among the tokens.",
+)
+def ex00_7(answer: object) -> str:
+    """Joules of electricity per training token."""
+    right = 6.4e6 * 3600 * 700 / 15e12
+    number(
+        answer,
+        right,
+        within=0.01,
+        unit="joules",
+        mistakes=[
+            (right / 3600, "those are watt-hours: an hour has 3600 seconds, a watt-hour 3600 J."),
+            (right / 60, "an hour has 3600 seconds, not 60."),
+            (right / 1000, "those are kilojoules: 700 W are 0.7 kW."),
+            (right * 15e12, "that is the whole run; how much is it per token?"),
+            (right / 700, "those are GPU-seconds per token: each second takes 700 joules."),
+            (right * 15e12 / 3.6e9, "that is the whole run in MWh; how many joules per token?"),
+            (1 / right, "upside down: those are tokens per joule."),
+            (right * 15e12 / 70e9, "that is per parameter; per token is asked."),
+        ],
+    )
+    return "right: about one joule, as much as lifting an apple by a metre."

@@ -1,12 +1,13 @@
 """Checks of chapter 01: tensors, storage, strides."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from numbers import Real
 
 import torch
 
 from course_utils.arguments import shown
 from course_utils.check.exercise import Wrong, exercise, function, number
+from course_utils.check.programs import called, different, equal, normal, values
 
 KINDS = {
     "x[1:]": "view",
@@ -21,16 +22,16 @@ KINDS = {
     "x[[0, 1]]": "copy",
 }
 REMARKS = {
-    "x[1:]": "the slice: start, stop and step change offset, shape and stride",
+    "x[1:]": "the slice: start, stop and step change offset, shape and stride.",
     "x.T": "the transpose: does any number have to move?",
-    "x.view(8, 2)": "view, which raises an error when it would have to copy",
+    "x.view(8, 2)": "view, which raises an error when it would have to copy.",
     "x.expand(2, 4, 4)": "expand: which stride repeats a dimension?",
-    "x.clone()": "clone, which does the same whatever it is given",
+    "x.clone()": "clone, which does the same whatever it is given.",
     "x + 0": "the addition: where do its results go?",
     "x.T.contiguous()": "contiguous of a transpose: is its order in storage already?",
     "x.contiguous()": "contiguous of x itself: is its order in storage already?",
     "x.T.reshape(16)": "the reshape of a transpose: is there one stride that reads it?",
-    "x[[0, 1]]": "indexing with a list, which could pick any rows in any order",
+    "x[[0, 1]]": "indexing with a list, which could pick any rows in any order.",
 }
 
 
@@ -48,9 +49,13 @@ def ex01_1(answer: object) -> str:
         (48, 8, 1): "those are x's own strides: permute(2, 0, 1) reorders them.",
         (1, 48, 8): "the step of the slice is missing: x[::2] moves two at a time.",
         (18, 6, 1): "those are the strides of a contiguous copy; a view keeps the storage.",
+        (24, 6, 1): "those are the strides of a contiguous copy; a view keeps the storage.",
         (2, 48, 1): "permute(2, 0, 1) puts x's dimensions 2, 0, 1 in this order: the last is "
         "dimension 1, whose stride is not 1.",
         (4, 3, 6): "that is the shape of y; a stride says how far one step moves in storage.",
+        (8, 192, 32): "those are bytes; a stride counts elements.",
+        (16, 1, 48): "permute(2, 0, 1) was read the other way round: dimension 0 of the result "
+        "is x's dimension 2.",
     }
     _expect(got, (2, 48, 8), mistakes, "permute reorders the strides, the step multiplies one.")
     return (
@@ -61,20 +66,20 @@ def ex01_1(answer: object) -> str:
 @exercise(
     "01.2",
     "Position = offset + Σ index × stride.",
-    "The slice [:, 1:] starts one step later along that dimension: that is the offset.",
-    "Offset 48, strides (2, 48, 8), index (1, 2, 3).",
+    "The strides are those of exercise 01.1; the offset is where y[0, 0, 0] lies.",
+    "The slice [:, 1:] starts one step later along that dimension: how many cells is one step?",
 )
 def ex01_2(answer: object) -> str:
     """Where an element lies in storage."""
     number(
         answer,
         170,
-        within=1e-9,
+        within=0,
         mistakes=[
             (122, "the offset is missing: y does not begin where x begins."),
             (171, "positions count from 0."),
             (123, "the offset is missing, and positions count from 0."),
-            (169, "the stride of dimension 0 is 2, since the slice takes every second."),
+            (169, "the step of the slice is missing: it takes every second."),
             (121, "the offset is missing, and the step of the slice too."),
             (680, "that is in bytes; the question is in elements."),
         ],
@@ -96,7 +101,7 @@ def ex01_3(answer: object) -> str:
     if missing:
         raise Wrong(f"{len(missing)} of 10 are missing, among them {missing[0]}.")
     unanswered = [name for name in KINDS if answer[name] is None]
-    given = {name: str(answer[name]).lower() for name in KINDS}
+    given = {name: str(answer[name]).strip().lower() for name in KINDS}
     odd = [name for name in KINDS if given[name] not in ("view", "copy", "none")]
     if odd:
         raise Wrong(f"{odd[0]} must be 'view' or 'copy', got {shown(answer[odd[0]])}.")
@@ -104,7 +109,7 @@ def ex01_3(answer: object) -> str:
         raise Wrong(f"{10 - len(unanswered)} of 10 answered; the next open one is {unanswered[0]}.")
     wrong = [name for name, kind in KINDS.items() if given[name] != kind]
     if wrong:
-        raise Wrong(f"{10 - len(wrong)} of 10 are right. Look again at {REMARKS[wrong[0]]}.")
+        raise Wrong(f"{10 - len(wrong)} of 10 are right. Look again at {REMARKS[wrong[0]]}")
     return "all ten right. Only the storage pointer decides, and you read it without running."
 
 
@@ -112,94 +117,72 @@ def ex01_3(answer: object) -> str:
     "01.4",
     "torch.arange(T) holds the positions. Which two of its views give a T × T table when compared?",
     "A query may look at its own position and at earlier ones: key ≤ query.",
-    "Queries are rows, so they need shape (T, 1); keys are columns, shape (1, T) or (T,).",
+    "Queries are the rows of the table. Which of the two views must vary along a row?",
 )
 def ex01_4(answer: object) -> str:
     """A causal mask from broadcasting."""
     make = function(answer, "a function of T")
-    for T in (4, 7, 1):
-        got, wanted = make(T), torch.ones(T, T).tril().bool()
-        if not isinstance(got, torch.Tensor):
-            raise Wrong(f"a tensor is expected, got {shown(got)}.")
+    for T in (*different(2, 3, 20), 1):
+        got = values(make(T))
         if tuple(got.shape) != (T, T):
             raise Wrong(f"for T = {T} the shape must be ({T}, {T}), got {tuple(got.shape)}.")
         if got.dtype != torch.bool:
             raise Wrong(f"the dtype must be torch.bool, as a comparison gives, got {got.dtype}.")
-        got = _on_cpu(got)
-        if got.equal(wanted):
-            continue
-        if got.equal(wanted.T):
-            raise Wrong("transposed: each query sees the future. Rows are queries.")
-        if got.equal(~wanted):
-            raise Wrong("inverted: True must mark the keys that a query may see.")
-        if not got.diagonal().any():
-            raise Wrong("the diagonal is missing: a query sees its own position too.")
-        raise Wrong(f"for T = {T}, query 0 must see key 0 only, query 1 keys 0 and 1, and so on.")
+        wanted = torch.ones(T, T, dtype=torch.bool, device="cpu").tril()
+        mistakes = {
+            "transposed: each query sees the future. Rows are queries.": wanted.T,
+            "inverted: True must mark the keys that a query may see.": ~wanted,
+            "the diagonal is missing: a query sees its own position too.": wanted.tril(-1),
+            "every query sees every key there, the future too.": torch.ones_like(wanted),
+        }
+        if not got.equal(wanted):
+            known = [reason for reason, mask in mistakes.items() if got.equal(mask)]
+            which = f"for T = {T}, query 0 must see key 0 only, query 1 keys 0 and 1, and so on."
+            raise Wrong([*known, which][0])
     return "right. With broadcasting it takes one comparison: T positions against T positions."
 
 
 @exercise(
     "01.5",
     "The windows overlap, so they must share storage cells. Which strides read cell 1 twice?",
-    "Moving to the next window moves 1 cell; moving within a window moves 1 cell too.",
-    "as_strided(size, stride, offset) reads any pattern: give it x's own stride, twice.",
+    "A step to the next window moves by one element of x; a step within a window does too.",
+    "as_strided(size, stride, offset) reads any pattern. But x may be a view: where does it begin, "
+    "and how far apart do its elements lie?",
 )
 def ex01_5(answer: object) -> str:
     """A sliding window without copying."""
     windows = function(answer, "a function of x and width")
-    for x, width in ((torch.arange(6), 3), (torch.randn(9), 1), (torch.arange(20)[3::2], 4)):
-        got, count = windows(x, width), len(x) - width + 1
-        if not isinstance(got, torch.Tensor):
-            raise Wrong(f"a tensor is expected, got {shown(got)}.")
+    for x, width in _rows_and_widths():
+        got, count = values(called(windows, x=x, width=width)), len(x) - width + 1
         if tuple(got.shape) != (count, width):
-            near = " There are n − width + 1 windows, not n − width." * (len(got) == count - 1)
-            raise Wrong(f"{len(x)} elements, width {width}: shape must be {(count, width)}, got "
-                        f"{tuple(got.shape)}.{near}")  # fmt: skip
-        if not got.equal(torch.stack([x[i : i + width] for i in range(count)])):
-            hint = " Use x's own stride and offset: it may be a view." * (x.stride(0) > 1)
+            wanted = f"{len(x)} elements, width {width}: shape must be {(count, width)}"
+            raise Wrong(f"{wanted}, got {tuple(got.shape)}.{_misshapen(got, count, width)}")
+        rows = torch.stack([x[i : i + width] for i in range(count)])
+        if not equal(got, rows):
+            hint = " Use x's own stride and offset: it may be a view." * (x.storage_offset() > 0)
             raise Wrong(f"row i must be x[i : i + width]; some rows are not.{hint}")
-        if got.untyped_storage().data_ptr() != x.untyped_storage().data_ptr():
+        x.neg_()  # which a view of x shows
+        if not equal(got, -rows):
             raise Wrong("the values are right, but they were copied: the storage is a new one.")
     return "right: width × more elements to read, not a byte more to store."
 
 
-@exercise(
-    "01.6",
-    "Which storage does a row of x keep alive?",
-    "Compare numel · element_size with untyped_storage().nbytes() of what you return.",
-    "A copy of the row has a storage of its own: which function always copies?",
-)
-def ex01_6(answer: object) -> str:
-    """Fix the leak."""
-    first_row = function(answer, "a function of x")
-    x = torch.randn(50, 8)
-    before, got = x.clone(), first_row(x)
-    if not isinstance(got, torch.Tensor):
-        raise Wrong(f"a tensor is expected, got {shown(got)}.")
-    if not x.equal(before):
-        raise Wrong("your function changed x; it must only read it.")
-    if tuple(got.shape) != (8,):
-        raise Wrong(f"x[0] is expected, with shape (8,), got shape {tuple(got.shape)}.")
-    if got.dtype != x.dtype or not _on_cpu(got).equal(x[0]):
-        raise Wrong("the shape is right, but the values are not those of x[0].")
-    kept, needed = got.untyped_storage().nbytes(), got.numel() * got.element_size()
-    if kept > needed:
-        raise Wrong(f"it needs {needed} bytes and still keeps {kept} alive.{_leak(got, x)}")
-    return "right: the copy owns its few bytes, and the large storage can be freed."
+def _rows_and_widths() -> Iterator[tuple[torch.Tensor, int]]:
+    """Rows, among them views, and widths of windows, of which each row has more than width + 1."""
+    length = different(1, 11, 19)[0]
+    width, offset, step = different(3, 2, 5)
+    yield normal(length + 3)[:length], width  # with cells behind it, for a window too many
+    yield normal(length + offset)[offset:], width
+    yield normal(offset + length * step)[offset::step], width
+    yield normal(length), 1
+    yield normal(length), length
 
 
-def _leak(got: torch.Tensor, x: torch.Tensor) -> str:
-    """Why the storage of `got` is larger than it."""
-    if got.untyped_storage().data_ptr() != x.untyped_storage().data_ptr():
-        return " You copied all of x and then took a row of the copy: take the row first."
-    return " It is a view of x. (contiguous() does not help: a row is in order already.)"
-
-
-def _on_cpu(got: torch.Tensor) -> torch.Tensor:
-    """`got` in the processor's memory, where it can be compared."""
-    if got.is_meta:
-        raise Wrong("a tensor on the meta device has a shape but no values to check.")
-    return got.cpu()
+def _misshapen(got: torch.Tensor, count: int, width: int) -> str:
+    """What is wrong with windows of this shape, if it shows; else ''."""
+    if tuple(got.shape) == (width, count):
+        return " Transposed: each row is a window."
+    return " There are n − width + 1 windows." if got.shape[1:] == (width,) else ""
 
 
 def _whole_numbers(answer: object, length: int) -> tuple[int, ...]:

@@ -1,37 +1,39 @@
 """Checks of chapter 05: gradients and what they cost."""
 
-from collections.abc import Callable
+import math
+from collections.abc import Iterable
+from functools import partial
 
 import torch
 
+from course_utils import predict
 from course_utils.arguments import shown
 from course_utils.check.exercise import Wrong, exercise, function, number
+from course_utils.check.programs import called, equal, normal, same, settings, sizes, values
+from course_utils.check.watch import Loss, passes
 
-ROWS = 12  # of the batch that exercise 05.3 splits
+B, D, K = 64, 30, 12  # of the model in exercise 05.2
 
 
 @exercise(
     "05.1",
     "Each gradient has the shape of what it belongs to: w2 is D × K. Which index is summed?",
     "The index that h1 and the incoming gradient share and w2 lacks is b: sum over it.",
-    "h1 is 'b d', the gradient of h2 is 'b k', and 'd k' is wanted.",
+    "Name the dimensions of h1 and of the gradient of h2; those that are left are w2's.",
 )
 def ex05_1(answer: object) -> str:
     """The gradient of w2 as an einsum."""
     grad = function(answer, "a function of h1 and the gradient of h2")
-    for B, D, K in ((4, 3, 2), (5, 5, 5), (1, 2, 3)):
-        h1, g = torch.randn(B, D), torch.randn(B, K)
-        got = grad(h1, g)
-        if not isinstance(got, torch.Tensor):
-            raise Wrong(f"a tensor is expected, got {shown(got)}.")
-        if tuple(got.shape) == (K, D) and K != D:
-            raise Wrong("transposed: w2's gradient must have w2's shape, (D, K).")
-        if tuple(got.shape) != (D, K):
-            raise Wrong(f"the shape must be that of w2, {(D, K)}, got {tuple(got.shape)}.")
-        if torch.allclose(got * B, h1.T @ g, atol=1e-5) and B > 1:
-            raise Wrong("divided by B: the gradient is a sum over the batch; a mean is the loss's.")
-        if not torch.allclose(got, h1.T @ g, atol=1e-5):
-            raise Wrong("the shape is right, the values are not: which index must be summed?")
+    for b, d, k in settings(3):
+        h1, g = normal(b, d), normal(b, k)
+        wanted = h1.T @ g
+        mistakes = {
+            "transposed: w2's gradient must have w2's shape, (D, K).": wanted.T,
+            "divided by B: the gradient is a sum over the batch; a mean is the loss's.": wanted / b,
+            "b is still there: sum over the batch.": h1[:, :, None] * g[:, None],
+            "summed too much: h1 and g meet row by row.": torch.outer(h1.sum(0), g.sum(0)),
+        }
+        same(called(grad, h1=h1, g=g), wanted, mistakes)
     return "right: the batch index is summed away, and it costs 2·B·D·K FLOPs."
 
 
@@ -39,132 +41,183 @@ def ex05_1(answer: object) -> str:
     "05.2",
     "List the products of the backward pass: w2's gradient, h1's gradient, w1's gradient.",
     "A frozen w1 needs no gradient. Who needs h1's gradient then?",
-    "Only w2's gradient is left: B × D × K, as in the forward pass of that layer.",
+    "Each product that is left costs what its layer's product costs in the forward pass.",
 )
 def ex05_2(answer: object) -> str:
     """FLOPs of the backward pass with a frozen first layer."""
-    B, D, K = 64, 32, 16
-    product, square = 2 * B * D * K, 2 * B * D * D
+    product, square = predict.matmul_flops(B, D, K), predict.matmul_flops(B, D, D)
+    whole = 2 * product + square
     number(
         answer,
         product,
-        within=1e-9,
+        within=0,
         unit="FLOPs",
         mistakes=[
             (2 * product, "h1's gradient is counted: but below h1 nothing needs it any more."),
-            (2 * product + square, "that is the backward pass of both layers: w1 is frozen."),
+            (square, "that is w1's gradient: w1 is frozen."),
+            (whole, "that is the backward pass of both layers: w1 is frozen."),
             (product + square, "w1 is frozen: its gradient is not computed."),
             (product // 2, "a multiply-add is two FLOPs."),
-            (2 * product + 2 * square, "nothing is frozen there, and x's gradient is counted too."),
+            (whole + square, "nothing is frozen there, and x's gradient is counted too."),
+            (product, "that is rounded; the exact count is asked, to the last digit."),
         ],
     )
-    return "right: freezing the first layer leaves a quarter of this backward pass."
+    share = 100 * product / whole
+    return f"right: freezing the first layer leaves {share:.0f} % of this backward pass."
 
 
 @exercise(
     "05.3",
     "Call backward for each part before the optimizer steps: gradients add up.",
     "The loss of the large batch is a mean over all rows. What is the mean over one part?",
-    "Divide each part's mean by the number of parts (all parts are equally large).",
+    "All parts are equally large. So how much does each part's mean count in the mean of all?",
 )
 def ex05_3(answer: object) -> str:
     """Gradient accumulation equals the large batch."""
     accumulate = function(answer, "a function of model, x, y and parts")
-    torch.manual_seed(0)
-    model = torch.nn.Linear(3, 1)
-    x, y = torch.randn(ROWS, 3), torch.randn(ROWS, 1)
-    wanted = _mean_gradient(model, x, y)
-    for parts in (1, 3, 4):
-        model.zero_grad()
-        rows, backs = _watched(model, lambda n=parts: accumulate(model, x, y, n))
-        if model.weight.grad is None:
-            raise Wrong("afterwards the weight has no gradient: call backward, and no zero_grad.")
-        got = model.weight.grad.clone()
-        _must_be_parts(rows, backs, parts)
-        if torch.allclose(got, wanted, atol=1e-6):
-            continue
-        last = _mean_gradient(model, x[-ROWS // parts :], y[-ROWS // parts :])
-        mistakes = [
-            (wanted * parts, "too large: each part's mean must be divided by the parts."),
-            (wanted * ROWS, "a sum where the mean is asked."),
-            (last, "only the last part's gradient is left: no zero_grad between the parts."),
-            (last / parts, "only the last part's gradient is left: no zero_grad in between."),
-        ]
-        reasons = [why for value, why in mistakes if torch.allclose(got, value, atol=1e-5)]
-        raise Wrong((reasons or [f"it is not the large batch's gradient (parts = {parts})."])[0])
+    for parts, per, width, outputs in (sizes(4), sizes(4), [1, *sizes(3)]):
+        model = _linear(width, outputs)
+        x, y = normal(parts * per, width), normal(parts * per, outputs)
+        weights, wanted = _flat(model.parameters()), _mean_gradient(model, x, y)
+        last = _mean_gradient(model, x[-per:], y[-per:])
+        run = partial(called, accumulate, model=model, x=x, y=y, parts=parts)
+        events = passes(model, run)
+        got = _gradient_left(model)
+        _must_be_parts(events, parts, per)
+        if not equal(_flat(model.parameters()), weights):
+            raise Wrong("your function changed the model's weights: that is the optimizer's work.")
+        if parts > 1 and _factor(got, last) is not None:
+            raise Wrong("only the last part's gradient is left: no zero_grad between the parts.")
+        _must_be_mean(got, wanted, {"parts": parts, "per": per, "outputs": outputs})
     return "right: the large batch's gradient, with the activations of one part at a time."
 
 
+def _linear(width: int, outputs: int) -> torch.nn.Linear:
+    """A layer with weights drawn anew; no global generator moves."""
+    model = torch.nn.utils.skip_init(torch.nn.Linear, width, outputs, device="cpu")
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.copy_(normal(*weight.shape))
+    return model.float()
+
+
+def _flat(tensors: Iterable[torch.Tensor]) -> torch.Tensor:
+    return torch.cat([tensor.detach().flatten() for tensor in tensors])
+
+
 def _mean_gradient(model: torch.nn.Linear, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """The weight's gradient of the mean squared error over these rows."""
-    return torch.autograd.grad((model(x) - y).square().mean(), model.weight)[0]
+    """The gradient of the mean squared error over these rows, for weight and bias."""
+    with torch.enable_grad():
+        loss = (model(x) - y).square().mean()
+    return _flat(torch.autograd.grad(loss, list(model.parameters())))
 
 
-def _must_be_parts(rows: list[int], backs: int, parts: int) -> None:
-    """Raise `Wrong` unless forward and backward ran once for each of `parts` equal parts."""
-    if parts > 1 and rows == [ROWS]:
+def _gradient_left(model: torch.nn.Linear) -> torch.Tensor:
+    """What `.grad` of weight and bias holds; `Wrong` if one of them holds nothing."""
+    for name, weight in model.named_parameters():
+        if weight.grad is None:
+            raise Wrong(
+                f"afterwards the {name} has no gradient: call backward, and no zero_grad after it."
+            )
+    return _flat(weight.grad for weight in model.parameters())
+
+
+def _must_be_parts(events: list[int | str], parts: int, per: int) -> None:
+    """Raise `Wrong` unless each of `parts` equal parts went forward, and backward at once."""
+    rows = [event for event in events if event != "backward"]
+    backs = len(events) - len(rows)
+    if parts > 1 and rows == [parts * per]:
         raise Wrong("the whole batch went through the model at once: split x and y first.")
-    if rows != [ROWS // parts] * parts:
+    if rows != [per] * parts:
+        first = f", the first of {rows[0]} rows" if rows else ""
         raise Wrong(
-            f"with parts = {parts} the model saw batches of {rows} rows; expected "
-            f"{parts} of {ROWS // parts}: chunk(n) makes n parts, split(n) parts of n rows."
+            f"with parts = {parts} the model saw {len(rows)} batches{first}; expected "
+            f"{parts} of {per}: chunk(n) makes n parts, split(n) parts of n rows."
         )
     if backs != parts:
         raise Wrong(
             f"backward ran {backs} time{'s' * (backs != 1)} for {parts} parts: call it for each, "
             "so that its activations can go."
         )
+    if events != [per, "backward"] * parts:
+        raise Wrong("all parts went forward before the first backward: their activations wait.")
 
 
-def _watched(model: torch.nn.Linear, run: Callable[[], object]) -> tuple[list[int], int]:
-    """The rows of each batch that `model` saw in `run`, and how often backward reached it."""
-    rows, backs = [], []
-    hooks = [
-        model.register_forward_pre_hook(lambda _, inputs: rows.append(len(inputs[0]))),
-        model.weight.register_hook(lambda _: backs.append(1)),
+def _must_be_mean(got: torch.Tensor, wanted: torch.Tensor, sizes: dict[str, int]) -> None:
+    """Raise `Wrong` unless `got` is `wanted`; by the factor between them if there is one."""
+    if (factor := _factor(got, wanted)) is None:
+        raise Wrong(f"it is not the large batch's gradient (parts = {sizes['parts']}).")
+    parts, outputs = sizes["parts"], sizes["outputs"]
+    part = sizes["per"] * outputs  # the numbers of y in a part
+    mistakes = [
+        (parts, "too large: each part's mean must be divided by the parts."),
+        (1 / parts, "too small: divided by the parts twice."),
+        (-1, "the sign is wrong: the gradient points uphill, as the optimizers expect."),
+        (part, "a sum where the mean is asked."),
+        (part * parts, "a sum where the mean is asked."),
+        (outputs, "a sum over y's columns: the mean is over all its numbers."),
+        (outputs * parts, "a sum over y's columns: the mean is over all its numbers."),
     ]
-    try:
-        run()
-    finally:
-        for hook in hooks:
-            hook.remove()
-    return rows, len(backs)
+    number(factor, 1, within=1e-3, mistakes=mistakes, unit="times the right gradient")
 
 
 @exercise(
     "05.4",
     "Move one entry of w up and down by a small step; the loss changes by slope × 2·step.",
-    "(loss(w + step) − loss(w − step)) / (2·step), for one entry at a time, the rest unchanged.",
-    "Work on a copy of w, in float64: in fp32 the difference is mostly rounding.",
+    "While one entry moves, all others must stand where they were: put it back, or move a copy.",
+    "Stay in float64, as w is: in fp32 the difference of two losses is mostly rounding.",
 )
 def ex05_4(answer: object) -> str:
     """A gradient check against finite differences."""
     numeric = function(answer, "a function of loss and w")
-    cases = [
-        (lambda w: w.square().sum(), torch.tensor([1.0, -2.0, 3.0])),
-        (lambda w: w.pow(3).sum(), torch.tensor([0.5, 2.0])),
-    ]
-    for loss, values in cases:
-        w = values.double()
-        before = w.clone()
-        got, wanted = numeric(loss, w), _gradient(loss, w)
-        if not isinstance(got, torch.Tensor) or got.shape != w.shape:
-            raise Wrong(f"a tensor of w's shape {tuple(w.shape)} is expected, got {shown(got)}.")
-        if not w.equal(before):
+    for length in (*sizes(2), 1):
+        loss = Loss(length)
+        w = loss.start.clone()
+        got = numeric(loss, w)
+        if not isinstance(got, torch.Tensor) or got.shape != loss.start.shape:
+            raise Wrong(f"a tensor of w's shape, {(length,)}, is expected, got {shown(got)}.")
+        if w.shape != got.shape or not torch.allclose(w, loss.start, rtol=0, atol=1e-12):
             raise Wrong("w is changed afterwards: restore each entry, or work on a copy.")
-        if torch.allclose(got.double(), wanted * 2, rtol=1e-3):
-            raise Wrong("twice too large: the two points are 2·step apart.")
-        if torch.allclose(got.double(), wanted, rtol=1e-5):
-            continue
-        if torch.allclose(got.double(), wanted, rtol=0.2):
-            raise Wrong(
-                "close, but not close enough: use both sides (w ± step), float64, and a step near "
-                "1e-5: larger ones bend, smaller ones drown in rounding."
-            )
-        raise Wrong("the slopes are not those of the loss: move one entry at a time.")
+        _must_be_both_sides(loss.moves())
+        _must_be_slopes(values(got).double(), loss.slopes())
     return "right. This is how an autograd engine is tested."
 
 
-def _gradient(loss: object, w: torch.Tensor) -> torch.Tensor:
-    leaf = w.clone().requires_grad_()
-    return torch.autograd.grad(loss(leaf), leaf)[0]
+def _must_be_both_sides(moves: list[list[float]]) -> None:
+    """Raise `Wrong` unless the loss was asked on both sides of each entry, equally far."""
+    count = sum(map(bool, moves))
+    if not count:
+        raise Wrong(
+            "the loss was never asked beside w: take the slopes from its values there, and not "
+            "from autograd, which they are to test."
+        )
+    if count < len(moves):
+        raise Wrong(f"only {count} of {len(moves)} entries were moved; each has a slope.")
+    for steps in moves:
+        if min(steps) > 0 or max(steps) < 0:
+            raise Wrong("one side alone: the loss is to be asked at w + step and at w − step.")
+        if not math.isclose(max(steps), -min(steps), rel_tol=1e-3):
+            raise Wrong("w + step and w − step must lie equally far from w.")
+
+
+def _must_be_slopes(got: torch.Tensor, wanted: torch.Tensor) -> None:
+    """Raise `Wrong` unless `got` is as close to `wanted` as central differences come."""
+    if (got - wanted).norm() <= 2e-7 * (1 + wanted.norm()):
+        return
+    factor = _factor(got, wanted)
+    if factor and abs(factor - 1) > 0.01:
+        mistakes = [
+            (2, "twice too large: the two points are 2·step apart."),
+            (0.5, "half of it: the two points are 2·step apart, and the slope is for 1."),
+            (-1, "the sign is wrong: a loss that rises with w has a slope above 0."),
+        ]
+        number(factor, 1, mistakes=mistakes, unit="times the slopes")
+    if (got - wanted).norm() <= 0.2 * wanted.norm():
+        raise Wrong("close, but not close enough: subtract the losses of the two sides in float64.")
+    raise Wrong("the slopes are not those of the loss: divide the difference of the two losses.")
+
+
+def _factor(one: torch.Tensor, other: torch.Tensor) -> float | None:
+    """The factor between two vectors, if there is one."""
+    factor = (one @ other / (other @ other)).item()
+    return factor if (one - factor * other).norm() <= 1e-4 * one.norm() else None

@@ -98,7 +98,7 @@ def ex07_3(answer: object) -> str:
     "07.4",
     "Each parameter, each gradient and each number of state takes 4 bytes.",
     "SGD keeps no state, momentum and AdaGrad one number a parameter, AdamW two.",
-    "8, 12, 12 and 16 bytes a parameter.",
+    "8, 12, 12 and 16 bytes per parameter.",
 )
 def ex07_4(answer: object) -> str:
     """Bytes of four optimizers."""
@@ -125,7 +125,7 @@ def ex07_4(answer: object) -> str:
 @exercise(
     "07.5",
     "AdamW in fp32 needs parameter, gradient and two numbers of state.",
-    "That is 16 bytes a parameter.",
+    "That is 16 bytes per parameter.",
     "Divide hardware.machine().memory by 16.",
 )
 def ex07_5(answer: object) -> str:
@@ -138,8 +138,8 @@ def ex07_5(answer: object) -> str:
         unit="parameters",
         mistakes=[
             (memory / 4, "that holds the parameters alone: gradients and state come on top."),
-            (memory / 8, "that is SGD: AdamW keeps two more numbers a parameter."),
-            (memory / 12, "AdamW keeps two numbers a parameter, not one."),
+            (memory / 8, "that is SGD: AdamW keeps two more numbers per parameter."),
+            (memory / 12, "AdamW keeps two numbers per parameter, not one."),
             (memory, "that is the number of bytes: a parameter takes several."),
             (memory / 2, "even the parameters alone take 4 bytes each in fp32."),
         ],

@@ -49,7 +49,7 @@ def ex10_2(answer: object) -> str:
         within=0.01,
         unit="tokens",
         mistakes=[
-            (right * 3, "the products take 6 a parameter, with backward: compare like with like."),
+            (right * 3, "matmuls take 6 per parameter, with backward: compare like with like."),
             (right / 3, "attention's 12 has the backward pass in it; use 6 for the products, too."),
             (right * 80, "attention runs in each of the 80 layers."),
             (right * 2, "at half of the whole, attention equals the products."),
@@ -63,7 +63,7 @@ def ex10_2(answer: object) -> str:
 @exercise(
     "10.3",
     "For each token and layer: a key and a value, each of 8 × 128 numbers.",
-    "2 · 32 · 8 · 128 numbers a token, 2 bytes each.",
+    "2 · 32 · 8 · 128 numbers per token, 2 bytes each.",
     "Times 64 conversations of 8192 tokens.",
 )
 def ex10_3(answer: object) -> str:
@@ -111,9 +111,9 @@ def ex10_4(answer: object) -> str:
             (right * 3, "2·N is the forward pass alone: training takes 6."),
             (right / 64, "that is a single device."),
             (right / 14, "that is one day of fourteen."),
-            (right * 6, "6 FLOPs a parameter and token: divide by 6·N."),
+            (right * 6, "6 FLOPs per parameter and token: divide by 6·N."),
             (right / 86400, "a day has 86 400 seconds."),
             (right / 1e9, "in billions? Give the number of tokens."),
         ],
     )
-    return "right: about 80 tokens a parameter."
+    return "right: about 80 tokens per parameter."

@@ -8,26 +8,43 @@ from html import escape
 from course_utils.arguments import cause, one_line, shown
 from course_utils.arguments import number as plain_number
 from course_utils.compare import slips
-from course_utils.session import session
+from course_utils.session import in_order, session, sync
 from course_utils.table import Table, table
 from course_utils.train.random_states import random_states, restore_random_states
 
 MARKS = {"right": "✓", "wrong": "✗", "open": "○"}
+# Okabe and Ito's green and vermilion, told apart by colour-blind readers, and a grey: all three
+# show on a light and on a dark page.
+COLOURS = {"right": "#009e73", "wrong": "#d55e00", "open": "#7f7f7f"}
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a check says: `state` is 'right', 'wrong' or 'open' (no answer yet)."""
+    """What a check says: `state` is 'right', 'wrong' or 'open' (no answer yet).
+
+    One that was `measured` depends on the machine, and begins with the words that say so.
+    """
 
     id: str
     state: str
     words: str
+    measured: bool = False
 
     def __repr__(self) -> str:
-        return f"{MARKS[self.state]} {self.id}: {self.words}"
+        where = "On this machine " if self.measured else ""
+        return f"{where}{MARKS[self.state]} {self.id}: {self.words}"
 
     def _repr_html_(self) -> str:
-        return f"<p>{MARKS[self.state]} <b>{self.id}</b>: {escape(self.words)}</p>"
+        colour = COLOURS[self.state]
+        mark = f'<b style="color: {colour}">{MARKS[self.state]} {self.id}</b>'
+        edge = f"border-left: 4px solid {colour}; padding-left: 0.7em"
+        if self.measured:
+            return f'<p style="{edge}">{escape(repr(self))}</p>'
+        return f'<p style="{edge}">{mark}: {escape(self.words)}</p>'
+
+    def hint(self) -> "Verdict":
+        """The exercise's next hint, so that `check.ex00_1(answer).hint()` works too."""
+        return next(one for one in REGISTRY.values() if one.id == self.id).hint()
 
 
 REGISTRY: dict[str, "Exercise"] = {}  # by the judge's name: ex07_1
@@ -37,11 +54,17 @@ class Wrong(Exception):
     """Raised by a judge with the sentence that tells the learner what is wrong."""
 
 
+class Unsure(Exception):
+    """Raised by a judge whose measurement is not to be trusted, with the doubt."""
+
+
 class Exercise:
     """A callable check. `judge` returns the praise for a right answer or raises `Wrong`."""
 
-    def __init__(self, id: str, hints: Sequence[str], judge: Callable[[object], str]) -> None:
-        self.id, self.hints = id, tuple(hints)
+    def __init__(
+        self, id: str, hints: Sequence[str], judge: Callable[[object], str], measured: bool = False
+    ) -> None:
+        self.id, self.hints, self.measured = id, tuple(hints), measured
         self.title = (judge.__doc__ or id).rstrip(".")
         self._judge = judge
         self.__doc__ = f"Check exercise {id}: {self.title}. `.hint()` gives the next hint."
@@ -62,36 +85,51 @@ class Exercise:
             if _is_open(answer):
                 name = f"check.ex{self.id.replace('.', '_')}.hint()"
                 return Verdict(self.id, "open", f"no answer yet. {name} gives a hint.")
+            session.tried.add(self.id)
             praise = self._judge(answer)
         except Wrong as reason:
-            return Verdict(self.id, "wrong", one_line(str(reason), 400))
+            return Verdict(self.id, "wrong", one_line(str(reason), 400), self.measured)
+        except Unsure as doubt:
+            return Verdict(self.id, "open", f"not judged, since {doubt}.", self.measured)
         except (Exception, SystemExit) as error:  # whatever the learner's own code raised
             said = f": {cause(error)}" if cause(error) else ""
             return Verdict(self.id, "wrong", f"your answer raised {type(error).__name__}{said}")
         if not _in_solution_cell():
             session.solved.add(self.id)
-        return Verdict(self.id, "right", praise)
+            sync()
+        return Verdict(self.id, "right", praise, self.measured)
 
     def hint(self) -> Verdict:
-        """The next hint; after the last one, the last again."""
-        given = min(session.hints.get(self.id, 0), len(self.hints) - 1)
+        """The next hint; after the last one, the last again.
+
+        Before the first attempt it asks for one, once: a notebook whose cells are all run gives
+        nothing away.
+        """
+        every = len(self.hints)
+        if self.id not in session.tried:
+            session.tried.add(self.id)
+            again = f"try it first. If you are stuck, run this again: there are {every} hints."
+            return Verdict(self.id, "open", again)
+        given = min(sync().hints.get(self.id, 0), every - 1)
         session.hints[self.id] = given + 1
-        words = f"hint {given + 1} of {len(self.hints)}: {self.hints[given]}"
-        return Verdict(self.id, "open", words)
+        sync()
+        return Verdict(self.id, "open", f"hint {given + 1} of {every}: {self.hints[given]}")
 
     def __repr__(self) -> str:
         return f"check of exercise {self.id}: {self.title}"
 
 
-def exercise(id: str, *hints: str) -> Callable[[Callable[[object], str]], Exercise]:
+def exercise(
+    id: str, *hints: str, measured: bool = False
+) -> Callable[[Callable[[object], str]], Exercise]:
     """Make the decorated judge an `Exercise` with these hints, mildest first.
 
-    The judge's docstring is the exercise's title. Its name joins the registry, from which the
-    package takes `check.ex07_1`.
+    `measured` says that the judge asks this machine. The judge's docstring is the exercise's title.
+    Its name joins the registry, from which the package takes `check.ex07_1`.
     """
 
     def register(judge: Callable[[object], str]) -> Exercise:
-        made = REGISTRY[judge.__name__] = Exercise(id, hints, judge)
+        made = REGISTRY[judge.__name__] = Exercise(id, hints, judge, measured)
         return made
 
     return register
@@ -106,16 +144,18 @@ def number(
     unit: str = "",
     exact_mistakes: bool = False,
 ) -> None:
-    """Accept a number within a share `within` of `right`; else raise `Wrong`.
+    """Accept a number within a share `within` of `right`, 0 for a count; else raise `Wrong`.
 
     `mistakes` pairs the values that likely errors lead to with what went wrong there; they are
-    recognised in four digits, or with `exact_mistakes` as closely as the right answer.
+    recognised in four digits or three, or with `exact_mistakes` as closely as the right answer.
     """
     answer = finite(answer)
-    if math.isclose(answer, right, rel_tol=within):
+    if math.isclose(answer, right, rel_tol=within) if within else answer == right:
         return
     closely = within if exact_mistakes else max(within, slips.ROUNDED)
-    if mistake := slips.named(answer, mistakes, within=closely):
+    rounded = [(float(f"{value:.{n}g}"), why) for n in (4, 3) for value, why in mistakes]
+    known = [*mistakes, *([] if exact_mistakes else rounded)]
+    if mistake := slips.named(answer, known, within=closely):
         raise Wrong(mistake)
     way = "too large" if answer > right else "too small"
     off = slips.power_of_ten(answer, right)
@@ -154,14 +194,22 @@ def names(answer: object, known: Collection[str], stranger: str) -> set[str]:
     return found
 
 
-def progress(chapter: str) -> Table:
-    """The exercises of a chapter ('00') and which of them are solved in this kernel."""
-    every = sorted(REGISTRY.values(), key=lambda e: e.id)
-    here = [e for e in every if e.id.startswith(f"{chapter}.")]
-    if not here:
-        known = sorted({e.id.partition(".")[0] for e in every})
-        raise ValueError(f"chapter must be one of {known}, got {chapter!r}")
-    rows = [(e.id, e.title, "✓ solved" if e.id in session.solved else "○ open") for e in here]
+def progress(chapter: str | None = None) -> Table:
+    """The exercises of a chapter ('00') and which are solved; without one, how many of each.
+
+    Raises ValueError when there is no such chapter.
+    """
+    solved, by_id = sync().solved, {e.id: e for e in REGISTRY.values()}
+    chapters: dict[str, list[str]] = {}
+    for id in in_order(by_id):
+        chapters.setdefault(id.partition(".")[0], []).append(id)
+    if chapter is None:
+        counts = [(name, len(solved & {*ids}), len(ids)) for name, ids in chapters.items()]
+        return table(("chapter", "solved", "exercises"), counts, title="Your exercises")
+    if chapter not in list(chapters):
+        raise ValueError(f"chapter must be one of {list(chapters)}, got {chapter!r}")
+    states = {id: "✓ solved" if id in solved else "○ open" for id in chapters[chapter]}
+    rows = [(id, by_id[id].title, state) for id, state in states.items()]
     return table(("exercise", "what", "state"), rows, title=f"Exercises of chapter {chapter}")
 
 
