@@ -110,7 +110,7 @@ def test_the_lectures_example():
     said = deep_linear_memory(2, 4, 2)
     assert said.activations == 4 * 28 and 28 == 3 * 2 * 4 + 2 * 2
     assert said.parameters == said.gradients == 4 * 36
-    assert said.optimizer == 4 * (2 * 36 + 3)  # two numbers a parameter, a counter a tensor
+    assert said.optimizer == 4 * (2 * 36 + 3)  # two numbers per parameter, a counter a tensor
 
 
 # FLOPs and parameters

@@ -52,12 +52,12 @@ def days(peak):
 
 
 def test_chapter_00_how_long():
-    says("00", "One H100 promises {} FLOP/s", H100.promised("bf16"))
+    says("00", "one H100, whose datasheet says {} FLOP/s", H100.promised("bf16"))
     says("00", "datasheet says {} TFLOP/s, so the run takes {} days", 1979, days(1979e12))
     says("00", "reach at most half of it: {} TFLOP/s", 1979 / 2)
     says("00", "8 H100 for two weeks are {} FLOPs", 8 * H100.promised("bf16") * 7 * 86400)
     devices = math.ceil(days(H100.promised("bf16")) * 1024 / 30)
-    says("00", "{} × 1024 / 30 gives {} devices", days(H100.promised("bf16")), devices)
+    says("00", "{} × 1024 / 30 gives {} of them", days(H100.promised("bf16")), devices)
     says("00", "1024 A100 ({} TFLOP/s each", hardware.find("A100 80GB SXM").promised("bf16") / 1e12)
 
 
@@ -68,16 +68,18 @@ def test_chapter_00_does_it_fit():
     assert state / devices == 80e9  # "exactly 80 GB each"
     most = predict.largest_model(80e9, 16, devices=8)
     says("00", "hold {} billion parameters.", most / 1e9)
-    says("00", "8 × 80 GB for each recipe: {} bytes divided", 8 * 80e9)
+    says("00", "each recipe in your head: {} bytes divided", 8 * 80e9)
+    says("00", "79.25 GiB are {} bytes, more than the {} on the label", 79.25 * 2**30, 80e9)
 
 
 def test_chapter_00_what_to_keep():
-    says("00", "n = 1024: {} GFLOPs", predict.matmul_flops(1024, 1024, 1024) / 1e9)
+    says("00", "$n = 1024$: {} GFLOPs", predict.matmul_flops(1024, 1024, 1024) / 1e9)
     says("00", "70e9 × 15e12: {} |", predict.training_flops(70e9, 15e12))
     says("00", "(devices × peak × MFU) | {} days", days(H100.promised("bf16")))
     recipe = predict.RECIPES["AdamW, fp32"].total
     most = predict.largest_model(80e9, recipe, devices=8)
-    says("00", "| AdamW, fp32 | {} bytes a parameter | {} on 8 × 80 GB", recipe, most)
+    says("00", "| AdamW, fp32 | {} bytes per parameter | {} on 8 × 80 GB", recipe, most)
+    says("00", "1 GiB = {} GB | 79.25 GiB = {} GB", 2**30 / 1e9, 79.25 * 2**30 / 1e9)
 
 
 def test_chapter_01_what_a_stride_costs():
@@ -88,8 +90,7 @@ def test_chapter_01_what_a_stride_costs():
     near, far, *farther = (4 * count * stride // 2**20 for stride in (1, 16, 32, 64))
     says("01", "lie in {} MiB and may fit", near)
     says("01", "than the far ones in {} MiB", far)
-    says("01", "now lie in {} and {} MiB, and if these", *farther)
-    says("01", "4096 / 16 = {}, and {}", 4096 // (64 // 4), 4096)
+    says("01", "the same lines now lie in {} and {} MiB", *farther)
 
 
 def test_chapter_01_what_an_allocator_rounds_to():
@@ -128,11 +129,11 @@ def test_chapter_02_range():
 
 
 def test_chapter_02_where_counting_stalls():
-    says("02", "fp32 stalls too, later: at {}", 2**24)
+    says("02", "fp32 stalls too, but later: at {}", 2**24)
     assert torch.tensor(2.0**24) + 1 == 2**24 != torch.tensor(2.0**24 - 1)
     for dtype, sentence in (
-        (torch.bfloat16, "from {} on its spacing is 2"),
-        (torch.float16, "stalls in the same way at {}"),
+        (torch.bfloat16, "From {} on the spacing of bf16 is 2"),
+        (torch.float16, "stalls in the same way, at {}"),
     ):
         stall = round(2 / torch.finfo(dtype).eps)
         says("02", sentence, stall)
@@ -171,8 +172,8 @@ def test_chapter_04_how_accelerators_grew():
     assert ridges[1] / ridges[0] == pytest.approx(2, abs=0.1)
     assert ridges[2] / ridges[1] == pytest.approx(1, abs=0.05)
     rates = H100.promised("bf16"), H100.bandwidth
-    says("04", "compute-bound on an H100 ({} FLOP/s, {} B/s)", *rates)
-    says("04", "by *vectors*: in bf16 one FLOP a byte")
+    says("04", "by the two bounds of the roofline ({} FLOP/s, {} B/s)", *rates)
+    says("04", "by *vectors*: in bf16 one FLOP per byte")
     x, w = torch.ones(4096), torch.ones(4096, 4096)
     assert 2 * w.numel() / (2 * (w.numel() + 2 * x.numel())) == pytest.approx(1, abs=1e-3)
 
@@ -357,8 +358,8 @@ def test_chapter_07_bytes_a_parameter():
     totals = [8 + 4 * state[name] for name in ("SGD", "momentum", "Adam")]
     says("07", "SGD {}, momentum {}, Adam and AdamW {}, activations", *totals)
     says("07", "For 70e9 parameters Adam's state alone is {} GB", 4 * state["Adam"] * 70)
-    says("07", "writes p, m, s: {} bytes a parameter", 4 * (4 + 3))
-    sentence = "average m ({} bytes a parameter), shrink s ({}), add g² ({}), root ({}), "
+    says("07", "writes p, m, s: {} bytes per parameter", 4 * (4 + 3))
+    sentence = "average m ({} bytes per parameter), shrink s ({}), add g² ({}), root ({}), "
     passes = numbers("07", sentence + "divide ({}), add eps ({}), update p ({})")
     says("07", "Together {}.", sum(map(int, passes)))
     for rows, names in (("SGD", ["SGD"]), ("momentum", ["momentum"]),
@@ -449,7 +450,7 @@ def test_chapter_08_what_a_checkpoint_holds():
     says("08", "({} parameters) with AdamW", sum(p.numel() for p in models.Bigram(64).parameters()))
     says(
         "08",
-        "{} bytes a parameter: parameters and Adam's two",
+        "{} bytes per parameter: parameters and Adam's two",
         4 + 4 * predict.OPTIMIZER_STATE["Adam"],
     )
     says("08", "(torch's has {} bytes)", torch.get_rng_state().nbytes)
@@ -501,7 +502,7 @@ def test_chapter_09_rates_and_scales():
     says("09", "S must come below {}. 2¹⁶ = {} is just too much; 2¹⁵ passes", largest, 2**16)
     assert torch.tensor(2.0**16).half() == math.inf and torch.tensor(2.0**15).half() == 2**15
     recipe = predict.Recipe(2, 2, master_copy=0, optimizer=4)
-    says("09", "halves the memory: {} bytes a parameter", recipe.total)
+    says("09", "halves the memory: {} bytes per parameter", recipe.total)
 
 
 def test_chapter_09_eight_bits_and_four():
@@ -580,4 +581,4 @@ def test_chapter_10_the_two_peaks_and_what_they_are_made_of():
         layer = (each - config.vocabulary - 3 * config.width) / config.layers
         widths.append(layer / config.width)
     says("10", "About {}·d with h = 4·d", widths[0])
-    says("10", "| activations a token | {}·d (Llama: {}·d) numbers |", *widths)
+    says("10", "| activations per token | {}·d (Llama: {}·d) numbers |", *widths)
