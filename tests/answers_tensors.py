@@ -59,6 +59,21 @@ def encoded_by_struct(value):
     return f"{int.from_bytes(packed, 'big'):016b}"
 
 
+def by_broadcasting(pattern, x, y, summed=True, ordered=True):
+    inputs, result = pattern.replace(" ", "").split("->")
+    left, right = inputs.split(",")
+    result = result if ordered else "".join(sorted(result))
+    order = result + "".join(sorted(set(left + right) - set(result)))
+
+    def aligned(tensor, letters):
+        kept = [letters.index(letter) for letter in order if letter in letters]
+        return tensor.permute(kept)[tuple(slice(None) if c in letters else None for c in order)]
+
+    made = aligned(x, left) * aligned(y, right)
+    lost = tuple(range(len(result), len(order)))
+    return made.sum(dim=lost) if lost and summed else made
+
+
 def emptied(x, width):
     wrong = windows(x, width)
     x.zero_()
@@ -508,6 +523,22 @@ CASES = {
          (lambda x: x.zero_().transpose(1, 2), "changed x"),
          (lambda x: x.transpose(1, 2).flip(1), "values are not"),
          (lambda x: x.transpose(1, 2) * 2, "values are not")],
+    ),
+    "03.7": ([], [(1.5, "whole number"), (-3, "whole number"), (200_000, "too large to try")]),
+    "03.8": (
+        [by_broadcasting, lambda pattern, x, y: torch.einsum(pattern.replace(" ", ""), x, y)],
+        [(lambda pattern, x, y: by_broadcasting(pattern, y, x), "raised"),
+         (lambda pattern, x, y: x @ y, "raised"),
+         (lambda pattern, x, y: by_broadcasting(pattern, x, y, summed=False), "must be"),
+         (lambda pattern, x, y: by_broadcasting(pattern, x, y) * 2, "the values are not"),
+         (lambda pattern, x, y: by_broadcasting(pattern, x, y, ordered=False), "must be"),
+         (lambda pattern, x, y: by_broadcasting(pattern, x.zero_(), y), "changed x"),
+         (lambda pattern, x, y: None, "a tensor is expected")],
+    ),
+    "03.9": (
+        [400_000, 4e5],
+        [(200_000, "multiplications"), (40_000_000, "dearer"), (20_000_000, "half of the dearer"),
+         (100_000, "of one of the two"), (40_400_000, "you choose one"), (200_000_000, "in one")],
     ),
     "04.1": (
         [EINSUMS],

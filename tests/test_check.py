@@ -336,6 +336,7 @@ def test_what_is_timed_really_runs():
     assert check.ex00._matmul_time(64, 64, budget=0.05).value > 0
     assert check.ex01_memory._copy_time(64, 64, budget=0.05).value > 0
     assert check.ex02_conversions._cast_time(64, 64, budget=0.05).value > 0
+    assert check.ex03_einsum._einsum_time(64, 64, budget=0.05).value > 0
 
 
 def test_progress_lists_the_chapter():

@@ -396,6 +396,15 @@ def test_a_pattern_keeps_each_cell_s_colour():
     assert "(2, 4) becomes (4, 2): 0 4 1 5 2 6 3 7" in picture.text
 
 
+def test_a_group_and_its_result_have_one_colour():
+    before, groups = torch.arange(6.0).reshape(2, 3), torch.tensor([[0, 0, 1], [0, 0, 1]])
+    picture = draw.pattern(before, torch.tensor([2.0, 3.5]), "means", groups=groups)
+    left, right = ([p.get_facecolor() for p in ax.patches] for ax in picture.figure.axes)
+    assert left[0] == left[1] == left[3] == left[4] == right[0] != left[2] == left[5] == right[1]
+    with pytest.raises(ValueError, match="groups must have the shape of before"):
+        draw.pattern(before, before, "t", groups=groups[0])
+
+
 def test_a_new_value_stays_white():
     picture = draw.pattern(torch.arange(4), torch.tensor([6]), "sum")
     assert mpl.colors.to_hex(picture.figure.axes[1].patches[0].get_facecolor()) == "#ffffff"

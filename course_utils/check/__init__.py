@@ -7,6 +7,7 @@ from course_utils.check import (  # noqa: F401 (each registers its exercises)
     ex02,
     ex02_conversions,
     ex03,
+    ex03_einsum,
     ex04,
     ex05,
     ex06,

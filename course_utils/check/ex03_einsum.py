@@ -1,0 +1,108 @@
+"""Checks of chapter 03's second half: an einsum timed, written, and put in order."""
+
+import random
+from collections.abc import Callable
+
+import torch
+
+from course_utils import hardware, measure
+from course_utils.check.exercise import Wrong, exercise, function, number
+from course_utils.check.programs import called, different, normal, values
+from course_utils.check.timed import takes
+
+PATTERNS = 60  # random ones, after the fixed ones
+FIXED = ("a b, b c -> a c", "a b, a c -> a b c", "a b, a b -> a b", "a b, b -> a", "a, b -> b a",
+         "a b, c b -> c a", "a b c, c -> b", "a b, b c -> ")  # fmt: skip
+
+
+@exercise(
+    "03.7",
+    "The names are b, n and m, and all three have the size n.",
+    "n³ = seconds × FLOP/s / 2, with the rate that your machine reaches at that size.",
+    measured=True,
+)
+def ex03_7(answer: object) -> str:
+    """An einsum that takes 5 ms here, predicted and measured."""
+    return takes(
+        answer,
+        0.005,
+        _einsum_time,
+        nbytes=lambda n: 3 * 4 * n * n,
+        grows=3,
+        piece=lambda n: 10**9 // (2 * n * n),
+        within=1.6,
+    )
+
+
+def _einsum_time(n: int, rows: int, budget: float) -> measure.Time:
+    """Of `rows` rows times an n × n matrix."""
+    x = torch.randn(rows, n, device=hardware.backend())
+    w = torch.randn(n, n, device=hardware.backend())
+    return measure.time(lambda: torch.einsum("bn,nm->bm", x, w), budget=budget)
+
+
+@exercise(
+    "03.8",
+    "Give both inputs a dimension for every letter, in one order; of size 1 where one lacks it.",
+    "permute puts an input's letters into that order, and indexing with None adds the others.",
+    "Multiply, by broadcasting, and sum over the letters that the result lacks: put those last.",
+)
+def ex03_8(answer: object) -> str:
+    """Einsum of two inputs, by broadcasting."""
+    mine = function(answer, "a function my_einsum(pattern, x, y)")
+    drawn = random.Random()
+    for pattern in [*FIXED, *(_pattern(drawn) for _ in range(PATTERNS))]:
+        _try_einsum(mine, pattern)
+    return f"right for {PATTERNS} random patterns. Einsum is a loop over names, and no more."
+
+
+def _pattern(drawn: random.Random) -> str:
+    letters = drawn.sample("abcdefgh", drawn.randint(1, 4))
+    left = drawn.sample(letters, drawn.randint(1, len(letters)))
+    right = drawn.sample(letters, drawn.randint(1, len(letters)))
+    known = sorted({*left, *right})
+    kept = drawn.sample(known, drawn.randint(0, len(known)))
+    return f"{' '.join(left)}, {' '.join(right)} -> {' '.join(kept)}"
+
+
+def _try_einsum(mine: Callable, pattern: str) -> None:
+    """Raise `Wrong` if `mine` differs from torch.einsum on this pattern with random sizes."""
+    inputs, result = pattern.split("->")
+    letters = [side.split() for side in inputs.split(",")]
+    sizes = dict(zip("abcdefgh", different(8, 2, 9), strict=True))
+    x, y = (normal(*(sizes[letter] for letter in side)) for side in letters)
+    wanted = torch.einsum(pattern.replace(" ", ""), x, y)
+    got = values(called(lambda x, y: mine(pattern, x, y), x=x, y=y))
+    shapes = f"{tuple(x.shape)} and {tuple(y.shape)}"
+    if got.shape != wanted.shape:
+        raise Wrong(
+            f"{pattern!r} of {shapes} must be {tuple(wanted.shape)}, got {tuple(got.shape)}."
+        )
+    if not torch.allclose(got, wanted, rtol=1e-4, atol=1e-4):
+        lost = sorted({*letters[0], *letters[1]} - set(result.split()))
+        why = f" Is it summed over {', '.join(lost)}, and nothing else?" if lost else ""
+        raise Wrong(f"{pattern!r}: the shape is right, the values are not.{why}")
+
+
+@exercise(
+    "03.9",
+    "Write down the FLOPs of both orders: each is two matmuls.",
+    "What shape has the result of the first matmul in each order?",
+)
+def ex03_9(answer: object) -> str:
+    """The cheaper order of three matrices."""
+    number(
+        answer,
+        400_000,
+        within=1e-9,
+        unit="FLOPs",
+        mistakes=[
+            (200_000, "those are multiplications, or one of the two matmuls."),
+            (40_000_000, "that is the dearer order: B @ C is 1000 × 1000."),
+            (20_000_000, "that is half of the dearer order."),
+            (2 * 10 * 1000 * 10 * 1000, "that is all names in one product: two matmuls are less."),
+            (100_000, "those are the multiplications of one of the two matmuls."),
+            (40_400_000, "that is both orders together: you choose one."),
+        ],
+    )
+    return "right: a hundred times less than the other order. Parentheses are not for free."
