@@ -74,6 +74,19 @@ def by_broadcasting(pattern, x, y, summed=True, ordered=True):
     return made.sum(dim=lost) if lost and summed else made
 
 
+def both(B, D, K, nbytes, peak, bandwidth):
+    return 2 * B * D * K / peak, nbytes * (B * D + D * K + B * K) / bandwidth
+
+
+def words(plan):
+    arithmetic, memory = both(**plan)
+    return "arithmetic" if arithmetic > memory else "memory"
+
+
+def least(**plan):
+    return max(both(**plan)), words(plan)
+
+
 def emptied(x, width):
     wrong = windows(x, width)
     x.zero_()
@@ -365,7 +378,7 @@ CASES = {
     "01.9": (
         [701, 701.0],
         [(700, "straight down"), (1, "to the right"), (501, "as columns"), (699, "to the left"),
-         (2804, "bytes"), (2, "a whole row"), (702, "too large")],
+         (2804, "bytes"), (2, "a whole row"), (702, "too large"), (500, "number of rows")],
     ),
     "02.1": (
         [14_450_688, 14_450_688.0],
@@ -431,6 +444,12 @@ CASES = {
         [(lambda value: encoded(value, rounded=int), "cut off"),
          (lambda value: encoded(value, rounded=lambda units: int(units + 0.5)), "not always up"),
          (lambda value: encoded(value, carry=False), "next power of two"),
+         (lambda value: encoded(value, rounded=lambda units: (
+             int(units + 0.5) if units < 1024 else round(units))), "subnormal"),
+         (lambda value: encoded(value, rounded=lambda units: (
+             min(round(units), 1023) if units < 1024 else round(units))), "smallest normal"),
+         (lambda value: encoded(value, rounded=lambda units: (
+             2047 if units == 2047.5 else round(units))), "below a power of two"),
          (lambda value: encoded(value, largest=99), "too large becomes infinity"),
          (lambda value: encoded(value, lowest=-99), "subnormal ones"),
          (lambda value: encoded(abs(value)), "the sign"),
@@ -526,9 +545,11 @@ CASES = {
     ),
     "03.7": ([], [(1.5, "whole number"), (-3, "whole number"), (200_000, "too large to try")]),
     "03.8": (
-        [by_broadcasting, lambda pattern, x, y: torch.einsum(pattern.replace(" ", ""), x, y)],
+        [by_broadcasting],
         [(lambda pattern, x, y: by_broadcasting(pattern, y, x), "raised"),
-         (lambda pattern, x, y: x @ y, "raised"),
+         (lambda pattern, x, y: x @ y, "matmul"),
+         (lambda pattern, x, y: torch.einsum(pattern.replace(" ", ""), x, y), "einsum does it"),
+         (lambda pattern, x, y: einsum(x, y, pattern), "einsum does it"),
          (lambda pattern, x, y: by_broadcasting(pattern, x, y, summed=False), "must be"),
          (lambda pattern, x, y: by_broadcasting(pattern, x, y) * 2, "the values are not"),
          (lambda pattern, x, y: by_broadcasting(pattern, x, y, ordered=False), "must be"),
@@ -580,6 +601,28 @@ CASES = {
          ({"warm-up", "repeats", "synchronise", "random data", "more threads"}, "does not mend"),
          (set(), "0 of 4"), ({1, 2}, "not one of the six"), ("warm-up", "a set of names"),
          ({"warm-up", "warmup"}, "1 of 4"), ({"a faster GPU"}, "not one of the six")],
+    ),
+    "04.5": ([], [(1.5, "whole number"), (0, "whole number"), (10**6, "whole number")]),
+    "04.6": (
+        [least, lambda **plan: list(least(**plan)), lambda **plan: (least(**plan)[0], words(plan))],
+        [(lambda **plan: (min(both(**plan)), words(plan)), "the longer one"),
+         (lambda **plan: (sum(both(**plan)), words(plan)), "adds"),
+         (lambda **plan: (both(**plan)[0], words(plan)), "arithmetic only"),
+         (lambda **plan: (both(**plan)[1], words(plan)), "memory only"),
+         (lambda **plan: (max(both(**plan)[0] / 2, both(**plan)[1]), words(plan)), "two FLOPs"),
+         (lambda **plan: (max(both(**plan)[0], both(**{**plan, "nbytes": 1})[1]), words(plan)),
+          "not numbers"),
+         (lambda **plan: (least(**plan)[0], "memory"), "not what it waits for"),
+         (lambda **plan: (least(**plan)[0] * 1.1, words(plan)), "too long"),
+         (lambda **plan: (least(**plan)[0] / 3, words(plan)), "too short"),
+         (lambda **plan: least(**plan)[0], "a pair"),
+         (lambda **plan: (1.0, "disk"), "'arithmetic'"),
+         (lambda **plan: ("x", "memory"), "a finite number")],
+    ),
+    "04.7": (
+        [191.43, 8 * 3.35e12 / 140e9],
+        [(382.86, "two bytes"), (95.71, "fp32"), (23.93, "one H100"), (56543, "arithmetic's"),
+         (5.224e-3, "seconds per token"), (5.224, "milliseconds")],
     ),
     "05.1": (
         [lambda h1, g: h1.T @ g, lambda h1, g: torch.einsum("bd,bk->dk", h1, g),

@@ -254,7 +254,7 @@ def test_a_guess_of_a_count_is_answered_at_once(guess, words):
     ("unit", "right", "guess", "words"),
     [
         ("B", 128, 1024, "you counted bits"),
-        ("B", 128, 16, "it is an eighth"),
+        ("B", 128, 16, ""),  # an eighth: it may be anything
         ("B", 2_415_919_104, 2.25e9, "1 KiB is 1024"),
         ("B", 2_415_919_104, 2_304_000_000, "1 KiB is 1024"),  # MiB, divided by 1000
         ("B", 4096, 4, "a power of 1024"),
@@ -278,6 +278,31 @@ def test_general_slips_are_named_by_their_unit(unit, right, guess, words):
 def test_a_guess_of_a_rough_measurement_is_told_a_wrong_prefix_only():
     assert "prefix" in row(guess=1.2, measured=time(1e-3)).answer()
     assert row(guess=2e-3, measured=time(1e-3)).answer() == "Your guess is 2 × the measurement."
+
+
+def test_a_guess_that_is_close_to_the_measurement_gets_no_factor():
+    shown = row(unit="times", guess=4.0, predicted=2, measured=4.1)
+    assert shown.answer() == "Your guess is 0.976 × the measurement: close."
+    far = row(unit="times", guess=1.0, predicted=2, measured=4.1)
+    assert far.answer() == "Your guess is 0.244 × the measurement."
+
+
+def test_milliseconds_for_seconds_are_named_though_the_guess_is_rough():
+    assert "only the prefix" in row(guess=13, predicted=12.9e-3, measured=time(12.5e-3)).answer()
+
+
+def test_a_small_count_is_never_close():
+    assert row(unit="", guess=13, predicted=14, measured=14).answer().endswith("one too few.")
+    assert row(unit="", guess=257, predicted=256).answer() == "Your guess is one too many."
+    assert row(unit="B", guess=14, predicted=16).answer() == "Your guess is 0.875 × the arithmetic."
+
+
+def test_a_count_that_is_off_is_right_by_the_machine_and_shows_its_digits():
+    found = row(unit="B", guess=16_000_008, predicted=16_000_000, measured=16_000_008)
+    assert found.answer() == "Your guess is right."
+    assert found.cells()[1:4] == ("16,000,000 B", "16,000,008 B", "+8 B")
+    other = row(unit="B", guess=16_000_000, predicted=16_000_000, measured=16_000_008)
+    assert other.answer() == "Your guess agrees with the arithmetic."
 
 
 def test_a_guess_that_is_the_arithmetic_is_told_so_whatever_the_machine_did():

@@ -52,7 +52,7 @@ def days(peak):
 
 
 def test_chapter_00_how_long():
-    says("00", "one H100, whose datasheet says {} FLOP/s", H100.promised("bf16"))
+    says("00", "one H100, whose dense bf16 peak is {} FLOP/s", H100.promised("bf16"))
     says("00", "datasheet says {} TFLOP/s, so the run takes {} days", 1979, days(1979e12))
     says("00", "reach at most half of it: {} TFLOP/s", 1979 / 2)
     says("00", "8 H100 for two weeks are {} FLOPs", 8 * H100.promised("bf16") * 7 * 86400)
@@ -87,10 +87,10 @@ def test_chapter_01_what_a_stride_costs():
     says("01", "uses one of each line and throws {} away", 64 // 4 - 1)
     count = 2**18
     says("01", "The count stays at {}, k grows", count)
-    near, far, *farther = (4 * count * stride // 2**20 for stride in (1, 16, 32, 64))
+    near, far = (4 * count * stride // 2**20 for stride in (1, 16))
     says("01", "lie in {} MiB and may fit", near)
     says("01", "than the far ones in {} MiB", far)
-    says("01", "the same lines now lie in {} and {} MiB", *farther)
+    says("01", "still costs one line: {} MiB of lines, as before", 64 * count // 2**20)
 
 
 def test_chapter_01_what_an_allocator_rounds_to():
@@ -114,8 +114,12 @@ def test_chapter_02_what_the_bit_explorer_shows():
     assert not any(Fraction(formats.decode(formats.encode(0.1, f), f)) == Fraction(1, 10)
                    for f in formats.FORMATS)  # fmt: skip
     half = torch.finfo(torch.float16).max
-    says("02", "{} overflows fp16: a tie between {} and {}", half + 16, half, half + 32)
+    says("02", "{} overflows fp16, a tie between {} and {}, and E5M2", half + 16, half, half + 32)
     assert torch.tensor(half + 16).half() == math.inf
+    assert formats.decode(formats.encode(half + 16, "float8_e5m2"), "float8_e5m2") == math.inf
+    assert torch.tensor(half + 16).bfloat16() == 65536  # "bf16 makes it 65536"
+    for name in formats.FORMATS:  # "448 is exact in all six"
+        assert formats.decode(formats.encode(448.0, name), name) == 448
     says("02", "1e-8 is 0 in fp16 and fp8")
     zero = {f for f in formats.FORMATS if formats.decode(formats.encode(1e-8, f), f) == 0}
     assert zero == {"float16", "float8_e4m3fn", "float8_e5m2"}
@@ -133,12 +137,21 @@ def test_chapter_02_where_counting_stalls():
     assert torch.tensor(2.0**24) + 1 == 2**24 != torch.tensor(2.0**24 - 1)
     for dtype, sentence in (
         (torch.bfloat16, "From {} on the spacing of bf16 is 2"),
-        (torch.float16, "stalls in the same way, at {}"),
+        (torch.float16, "would stall in the same way, at {}"),
     ):
         stall = round(2 / torch.finfo(dtype).eps)
         says("02", sentence, stall)
         start = torch.tensor(float(stall), dtype=dtype)
         assert start + 0.99 == start and torch.nextafter(start, start + 9) == stall + 2
+
+
+def test_chapter_02_the_bits_of_the_formats():
+    written = {"float64": "float64", "float32": "fp32", "float16": "fp16", "bfloat16": "bf16",
+               "float8_e4m3fn": "E4M3", "float8_e5m2": "E5M2"}  # fmt: skip
+    names = " | ".join(written.values())
+    shown = [(1, f.exponent_bits, f.mantissa_bits) for f in map(formats.FORMATS.get, written)]
+    row = " | ".join("{} + {} + {}" for _ in written)
+    says("02", f"| {names} | |---|---|---|---|---|---| | {row} |", *sum(shown, ()))
 
 
 def test_chapter_02_the_table_of_formats():
@@ -176,6 +189,20 @@ def test_chapter_04_how_accelerators_grew():
     says("04", "by *vectors*: in bf16 one FLOP per byte")
     x, w = torch.ones(4096), torch.ones(4096, 4096)
     assert 2 * w.numel() / (2 * (w.numel() + 2 * x.numel())) == pytest.approx(1, abs=1e-3)
+
+
+def test_chapter_04_rows_and_moves():
+    sentence = "reach {} of {} TFLOP/s on an H100 SXM in bf16, and {} of {} on an A100 SXM"
+    bekman = numbers("04", sentence)
+    assert float(bekman[1]) == int(H100.promised("bf16") / 1e12)  # his table leaves the half out
+    assert float(bekman[3]) == hardware.find("A100 80GB SXM").promised("bf16") / 1e12
+    ridge, n = H100.promised("bf16") / H100.bandwidth, 4096
+    says("04", "why are these more than {}?", ridge)
+    rows = math.ceil(ridge * n / (n - 2 * ridge))  # 2Bn² / 2(2Bn + n²) is the ridge
+    says("04", "At n = 4096 it takes {} rows", rows)
+    says("04", "At n = 512 the intensity stays below n / 2 = {}", 512 // 2)
+    says("04", "Six of them read one tensor and write one (2 moves), three read two (3 moves): "
+         "{} moves, {} times as many", 6 * 2 + 3 * 3, (6 * 2 + 3 * 3) / 2)  # fmt: skip
 
 
 def test_chapter_05_slopes():

@@ -9,6 +9,7 @@ from course_utils.check import (  # noqa: F401 (each registers its exercises)
     ex03,
     ex03_einsum,
     ex04,
+    ex04_bounds,
     ex05,
     ex06,
     ex07,

@@ -33,7 +33,10 @@ def ex00_1(answer: object) -> str:
         mistakes=[
             (100 * RUN / full, "MFU is a share of the peak, between 0 and 1, not a percentage."),
             (RUN / full / 2, "half of it: did you divide by 1979e12, the rate with sparsity?"),
-            (2 * RUN / full, "twice too much: 143.93 / 90 still has to be multiplied by the 0.5."),
+            (
+                2 * RUN / full,
+                "twice too much: that is the ratio of the days; which MFU belongs to 143.93?",
+            ),
             (1024 * RUN / full, "you left out the 1024 devices."),
             (0.5 * 90 / (RUN / full / 0.5 * 90), "upside down: fewer days need a higher MFU."),
             (
@@ -59,7 +62,9 @@ def ex00_2(answer: object) -> str:
         1638,
         within=1e-9,
         mistakes=[
+            (1640, "that is rounded: the least whole number of devices is asked."),
             (1637, "one device too few misses the date, if only by minutes."),
+            (546, "you counted the forward pass only: training is 6·N·T."),
             (exact, "devices come whole: which way must you round to keep the date?"),
             (1639, "one more than needed: round the exact quotient up, once."),
             (819, "you used the full peak: at MFU 0.5 a device does half of it."),
@@ -186,11 +191,12 @@ def ex00_7(answer: object) -> str:
     number(
         answer,
         right,
-        within=0.01,
+        within=0.03,
         unit="joules",
         mistakes=[
             (right / 3600, "those are watt-hours: an hour has 3600 seconds, a watt-hour 3600 J."),
             (right / 60, "an hour has 3600 seconds, not 60."),
+            (right * 1000, "those are millijoules."),
             (right / 1000, "those are kilojoules: 700 W are 0.7 kW."),
             (right * 15e12, "that is the whole run; how much is it per token?"),
             (right / 700, "those are GPU-seconds per token: each second takes 700 joules."),

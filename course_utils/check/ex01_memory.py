@@ -153,6 +153,7 @@ def ex01_9(answer: object) -> str:
         mistakes=[
             (700, "that is a step straight down."),
             (1, "that is a step to the right."),
+            (500, "that is the number of rows: a step down jumps over the length of a row."),
             (501, "one step down jumps over a row, and a row has as many numbers as columns."),
             (699, "that leads down and to the left."),
             (2804, "those are bytes: a stride is counted in elements."),

@@ -94,6 +94,11 @@ def _kinds(drawn: random.Random) -> dict[str, Callable[[], float]]:
         "a number that rounds to the next power of two": lambda: math.ldexp(
             drawn.uniform(2047.5, 2048), whole(-24, 5)
         ),
+        "a tie below a power of two": lambda: math.ldexp(2047.5, whole(-24, 5)),
+        "a tie between subnormal numbers": lambda: math.ldexp(whole(0, 1024) + 0.5, -24),
+        "a value that rounds to the smallest normal number": lambda: math.ldexp(
+            drawn.uniform(1023.5, 1024), -24
+        ),
         "a subnormal number": lambda: math.ldexp(whole(1, 1024), -24),
         "a value between subnormal numbers": lambda: math.ldexp(drawn.uniform(0.6, 1023), -24),
         "a value too small for fp16": lambda: math.ldexp(drawn.uniform(0, 0.499), -24),
@@ -140,4 +145,7 @@ def ex02_8(answer: object) -> str:
             (2**18 * 100, "that is in cents; euros, please."),
         ],
     )
-    return "right: from there on the shop gives its cents away. Money is counted in whole cents."
+    return (
+        "right: from there on cents vanish, and one power below each is booked as one and a half. "
+        "Money is counted in whole cents."
+    )

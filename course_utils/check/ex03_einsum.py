@@ -4,12 +4,15 @@ import random
 from collections.abc import Callable
 
 import torch
+from torch.overrides import TorchFunctionMode
 
 from course_utils import hardware, measure
 from course_utils.check.exercise import Wrong, exercise, function, number
 from course_utils.check.programs import called, different, normal, values
 from course_utils.check.timed import takes
 
+FORBIDDEN = {"einsum", "matmul", "__matmul__", "__rmatmul__", "mm", "bmm", "tensordot", "mv", "dot",
+             "inner", "outer", "linear"}  # fmt: skip
 PATTERNS = 60  # random ones, after the fixed ones
 FIXED = ("a b, b c -> a c", "a b, a c -> a b c", "a b, a b -> a b", "a b, b -> a", "a, b -> b a",
          "a b, c b -> c a", "a b c, c -> b", "a b, b c -> ")  # fmt: skip
@@ -56,6 +59,18 @@ def ex03_8(answer: object) -> str:
     return f"right for {PATTERNS} random patterns. Einsum is a loop over names, and no more."
 
 
+class _NoMatmul(TorchFunctionMode):
+    """Refuses, while it is active, what would do the exercise's work."""
+
+    def __torch_function__(
+        self, func: Callable, types: object, args: tuple = (), kwargs: dict | None = None
+    ) -> object:
+        """Run `func`, or raise `Wrong` if it is an einsum or a matmul."""
+        if getattr(func, "__name__", "") in FORBIDDEN:
+            raise Wrong(f"{func.__name__} does it for you: use permute, broadcasting, * and sum.")
+        return func(*args, **(kwargs or {}))
+
+
 def _pattern(drawn: random.Random) -> str:
     letters = drawn.sample("abcdefgh", drawn.randint(1, 4))
     left = drawn.sample(letters, drawn.randint(1, len(letters)))
@@ -72,7 +87,8 @@ def _try_einsum(mine: Callable, pattern: str) -> None:
     sizes = dict(zip("abcdefgh", different(8, 2, 9), strict=True))
     x, y = (normal(*(sizes[letter] for letter in side)) for side in letters)
     wanted = torch.einsum(pattern.replace(" ", ""), x, y)
-    got = values(called(lambda x, y: mine(pattern, x, y), x=x, y=y))
+    with _NoMatmul():
+        got = values(called(lambda x, y: mine(pattern, x, y), x=x, y=y))
     shapes = f"{tuple(x.shape)} and {tuple(y.shape)}"
     if got.shape != wanted.shape:
         raise Wrong(

@@ -12,6 +12,7 @@ DAY = 86400
 
 def random_plan(drawn: random.Random) -> dict[str, float]:
     """A random plan; half of them are held up by the time, half by the memory."""
+    by_time = drawn.random() < 0.5
     while True:
         plan = {
             "N": drawn.uniform(1e9, 400e9),
@@ -23,7 +24,11 @@ def random_plan(drawn: random.Random) -> dict[str, float]:
         }
         time, fit = _devices(**plan)
         # What one or two devices do, and quotients that are all but whole, tell little.
-        if min(time, fit) > 2.5 and min(abs(q - round(q)) for q in (time, fit)) > 1e-6:
+        if (
+            (time > fit) == by_time
+            and min(time, fit) > 2.5
+            and min(abs(q - round(q)) for q in (time, fit)) > 1e-6
+        ):
             return plan
 
 
@@ -38,6 +43,8 @@ def slips(mfu: float, **plan: float) -> list[tuple[float, str]]:
     """What each likely mistake gives in this plan, and its sentence."""
     time, fit = _devices(mfu=mfu, **plan)
     return [
+        (max(ceil(time * DAY), ceil(fit)), "it takes the days for seconds: a day has 86 400."),
+        (max(ceil(time * 24), ceil(fit)), "it takes an hour for a day: a day has 86 400 seconds."),
         (ceil(time), "it looks at the time only: do the devices also hold the model?"),
         (ceil(fit), "it looks at the memory only: are the devices also done in time?"),
         (ceil(time) + ceil(fit), "it adds the devices for both: the same ones serve both."),

@@ -15,6 +15,7 @@ from course_utils.table import Result, Table, table
 CLOSE = 1.25  # within a quarter either way counts as agreement
 EXACT = 1e-9  # floats that differ by less are equal but for rounding
 DASH = "–"
+SMALL = 1000  # a count below is known exactly or not at all
 
 
 class Absent:
@@ -82,6 +83,8 @@ class Comparison(Result):
         machine = _text(self.measured, self.unit, "not measured here")
         if self.predicted is ABSENT:  # no verdict says so
             machine = units.unsure(machine, self.doubt)
+        if self._is_count() and self.measured != self.predicted and machine == arithmetic:
+            arithmetic, machine = (f"{n:,} {self.unit}" for n in (self.predicted, self.measured))
         return self._guess(), arithmetic, machine, self._verdict(), off
 
     def _guess(self) -> str:
@@ -116,25 +119,46 @@ class Comparison(Result):
         if self.guess is None or self.truth is None:
             return ""
         right = self.predicted if isinstance(self.predicted, Real) else self.truth
+        if self._is_count() and self.guess == self.measured:
+            return "Your guess is right."
         if isclose(self.guess, right, rel_tol=EXACT):
-            live = isinstance(self.measured, Real) and not self._is_count()
-            return "Your guess agrees with the arithmetic." if live else "Your guess is right."
-        slip = self._slip(right)
+            only = isinstance(self.measured, Real)  # a count that is off, or a live measurement
+            return "Your guess agrees with the arithmetic." if only else "Your guess is right."
+        if slip := self._slip(right):
+            return f"{self._off()}: {slip}"
+        counted = self._is_count() or not isinstance(self.measured, Real)
+        if counted and isinstance(right, Integral) and right < SMALL:  # near is not near enough
+            ones = {right + 1: "one too many", right - 1: "one too few"}
+            return f"Your guess is {ones[self.guess]}." if self.guess in ones else f"{self._off()}."
+        close = self.guess_ratio is not None and 1 / CLOSE <= self.guess_ratio <= CLOSE
+        return f"{self._off()}{': close' if close else ''}."
+
+    def _off(self) -> str:
+        """How far off the guess is, without a stop."""
         if self.guess_ratio is None:
-            return f"Your guess is off: {slip}" if slip else "Your guess is off."
+            return "Your guess is off"
         by = "measurement" if self.truth is self.measured else "arithmetic"
-        off = f"Your guess is {units.ratio(self.guess_ratio)} the {by}"
-        if slip:
-            return f"{off}: {slip}"
-        return f"{off}: close." if 1 / CLOSE <= self.guess_ratio <= CLOSE else f"{off}."
+        return f"Your guess is {units.ratio(self.guess_ratio)} the {by}"
 
     def _slip(self, right: float) -> str:
-        """The chapter's own slips first; then mere factors, and only prefixes of a measurement."""
+        """The chapter's own slips first; then mere factors, and only prefixes of a measurement.
+
+        A factor against the arithmetic says nothing of a guess that is close to the measurement, or
+        where the two are far apart.
+        """
         own = [(value, words) for words, value in self.slips.items()]
+        if named := slips.named(self.guess, own, within=slips.CLOSE):
+            return named
+        live = isinstance(self.measured, Real) and self.trusted and not self._is_count()
+        if live and self.guess_ratio and 1 / CLOSE <= self.guess_ratio <= CLOSE:
+            return ""
         rough = not isinstance(self.predicted, Real) and not isinstance(right, Integral)
-        return slips.named(self.guess, own, within=slips.CLOSE) or slips.generic(
-            self.guess, right, self.unit, rough=rough
-        )
+        apart = live and not (self.ratio and 1 / CLOSE <= self.ratio <= CLOSE)
+        right = self.measured if apart else right
+        found = slips.generic(self.guess, right, self.unit, rough=rough or apart)
+        if found or isinstance(right, Integral):
+            return found
+        return slips.generic(self.guess, right, self.unit, rough=True)  # milliseconds for seconds
 
     def explanation(self) -> str:
         """One sentence about the gap, chosen from what was measured."""

@@ -51,7 +51,6 @@ def _prefixes() -> Iterator[tuple[float, str]]:
 
 def _bytes() -> Iterator[tuple[float, str]]:
     yield 8.0, "you counted bits, and a byte has eight."
-    yield 1 / 8, "it is an eighth: these are bytes already, not bits."
     for k in range(1, 5):
         words = "two kinds of prefix are mixed: 1 kB is 1000 bytes, 1 KiB is 1024."
         yield (1000 / 1024) ** k, words

@@ -1,0 +1,154 @@
+"""Checks of chapter 04's second half: the two bounds, on this machine and on paper."""
+
+import random
+from collections.abc import Sequence
+from math import isclose
+
+import torch
+
+from course_utils import hardware, measure, units
+from course_utils.arguments import shown
+from course_utils.check.exercise import Unsure, Wrong, exercise, finite, function, number
+
+SIDE = 4096
+MOST = 65_536  # rows
+PLANS = 200
+Plan = dict[str, float]
+
+
+@exercise(
+    "04.5",
+    "One row takes as long as the weight takes to come: look at the first point of the figure.",
+    "The arithmetic of B rows takes as long as one row does at about 2 · ridge rows.",
+    "Where the two overlap badly fewer rows are enough: read the figure at twice its first time.",
+    measured=True,
+)
+def ex04_5(answer: object) -> str:
+    """Rows that take twice as long as one, predicted and measured here."""
+    rows = finite(answer)
+    if rows != int(rows) or not 1 <= rows <= MOST:
+        raise Wrong(f"a whole number of rows from 1 to {MOST:,} is expected, got {rows:g}.")
+    one, many = _rows_time(1), _rows_time(int(rows))
+    doubt = one.doubt or many.doubt
+    ratio = many.value / one.value
+    words = f"{int(rows):,} rows take {units.ratio(ratio)} the time of one"
+    if doubt:
+        raise Unsure(f"{words}, and {doubt}")
+    if not 1.4 <= ratio <= 2.8:
+        raise Wrong(f"{words}: {'fewer' if ratio > 2 else 'more'} rows come closer to 2.")
+    return f"{words}. So all rows but the first cost as much as the weight that all share."
+
+
+def _rows_time(rows: int) -> measure.Time:
+    """Of `rows` rows of 4096 fp32 numbers times a weight of 4096 × 4096."""
+    x = torch.randn(rows, SIDE, device=hardware.backend())
+    w = torch.randn(SIDE, SIDE, device=hardware.backend())
+    return measure.time(lambda: x @ w, budget=0.4)
+
+
+@exercise(
+    "04.6",
+    "Which two times are there, and which of them has to be waited for?",
+    "Three matrices move: two are read, one is written.",
+    "Return the longer time and its name: arithmetic or memory.",
+)
+def ex04_6(answer: object) -> str:
+    """The least time of a matmul, and its bound, as a function."""
+    bound = function(answer, "a function least_seconds(B, D, K, nbytes, peak, bandwidth)")
+    drawn = random.Random()
+    found = [(plan, _pair(bound(**plan))) for plan in (_plan(drawn) for _ in range(PLANS))]
+    made = [[(got[0], *slip) for slip in _slips(**plan)] for plan, got in found]
+    for same in zip(*made, strict=True):  # one slip in every plan
+        if all(isclose(got, value, rel_tol=1e-6) for got, value, _ in same):
+            raise Wrong(same[0][2])
+    for plan, got in found:
+        _judge(plan, *got)
+    return f"right for {PLANS} random matmuls: the roofline, in three lines."
+
+
+def _pair(got: object) -> tuple[float, str]:
+    if not isinstance(got, Sequence) or isinstance(got, str) or len(got) != 2:
+        raise Wrong(f"a pair of seconds and a word is expected, got {shown(got)}.")
+    seconds, word = got
+    if not isinstance(word, str) or word.strip().lower() not in ("arithmetic", "memory"):
+        raise Wrong(f"the bound is 'arithmetic' or 'memory', got {shown(word)}.")
+    return finite(seconds), word.strip().lower()
+
+
+def _plan(drawn: random.Random) -> Plan:
+    """Sizes without collisions and a device: in about half of the plans memory is the bound."""
+    while True:
+        sizes = [round(10 ** drawn.uniform(0.5, 4.3)) for _ in range(3)]
+        plan = dict(zip("BDK", sizes, strict=True)) | {
+            "nbytes": drawn.choice((1, 2, 4)),
+            "peak": 10 ** drawn.uniform(11, 15.5),
+            "bandwidth": 10 ** drawn.uniform(10, 13),
+        }
+        arithmetic, memory = _times(**plan)
+        if len(set(sizes)) == 3 and not isclose(arithmetic, memory, rel_tol=0.01):
+            return plan
+
+
+def _times(
+    B: int, D: int, K: int, nbytes: int, peak: float, bandwidth: float
+) -> tuple[float, float]:
+    """Seconds that the arithmetic takes, and the memory."""
+    return 2 * B * D * K / peak, (B * D + D * K + B * K) * nbytes / bandwidth
+
+
+def _slips(
+    B: int, D: int, K: int, nbytes: int, peak: float, bandwidth: float
+) -> list[tuple[float, str]]:
+    """What each likely mistake gives in this plan, and its sentence."""
+    arithmetic, memory = _times(B, D, K, nbytes, peak, bandwidth)
+    inputs = (B * D + D * K) * nbytes / bandwidth
+    return [
+        (
+            min(arithmetic, memory),
+            "it takes the shorter time: one waits for the longer one.",
+        ),
+        (arithmetic + memory, "it adds the two: at best they overlap, and the longer remains."),
+        (arithmetic, "it looks at the arithmetic only."),
+        (memory, "it looks at the memory only."),
+        (max(arithmetic / 2, memory), "a multiply-add is two FLOPs."),
+        (max(arithmetic, inputs), "the result is written, too."),
+        (max(arithmetic, memory / nbytes), "memory moves bytes, not numbers."),
+        (max(arithmetic, D * K * nbytes / bandwidth), "the rows that go in and come out move too."),
+        (max(arithmetic, 8 * memory), "a byte has eight bits, and nbytes are bytes already."),
+    ]
+
+
+def _judge(plan: Plan, seconds: float, word: str) -> None:
+    """Raise `Wrong` with what fails in the `plan`."""
+    arithmetic, memory = _times(**plan)
+    settings = ", ".join(f"{name}={value:.4g}" for name, value in plan.items())
+    if not isclose(seconds, max(arithmetic, memory), rel_tol=1e-6):
+        way = "long" if seconds > max(arithmetic, memory) else "short"
+        raise Wrong(f"for {settings} it gives {units.duration(max(seconds, 0))}: too {way}.")
+    if word != ("arithmetic" if arithmetic > memory else "memory"):
+        raise Wrong(f"for {settings} the time is right, and {word} is not what it waits for.")
+
+
+@exercise(
+    "04.7",
+    "How many bytes does one token read?",
+    "Tokens per second = bytes per second / bytes per token.",
+)
+def ex04_7(answer: object) -> str:
+    """Tokens per second of one user, at most."""
+    right = 8 * 3.35e12 / (70e9 * 2)
+    number(
+        answer,
+        right,
+        within=0.01,
+        unit="tokens per second",
+        mistakes=[
+            (2 * right, "bf16 has two bytes per parameter."),
+            (right / 2, "that is fp32: bf16 has two bytes per parameter."),
+            (right / 8, "that is one H100: eight deliver at the same time."),
+            (1 / right, "those are the seconds per token."),
+            (8 * 989.5e12 / (2 * 70e9), "that is the arithmetic's bound: memory is slower here."),
+            (1000 / right, "those are the milliseconds per token."),
+        ],
+    )
+    return "right: and with 100 users at once the same bytes would serve 100 tokens."
