@@ -95,9 +95,9 @@ def _kinds(drawn: random.Random) -> dict[str, Callable[[], float]]:
             drawn.uniform(2047.5, 2048), whole(-24, 5)
         ),
         "a tie below a power of two": lambda: math.ldexp(2047.5, whole(-24, 5)),
-        "a tie between subnormal numbers": lambda: math.ldexp(whole(0, 1024) + 0.5, -24),
+        "a tie between subnormal numbers": lambda: math.ldexp(whole(0, 1023) + 0.5, -24),
         "a value that rounds to the smallest normal number": lambda: math.ldexp(
-            drawn.uniform(1023.5, 1024), -24
+            drawn.choice((1023.5, drawn.uniform(1023.5, 1024))), -24
         ),
         "a subnormal number": lambda: math.ldexp(whole(1, 1024), -24),
         "a value between subnormal numbers": lambda: math.ldexp(drawn.uniform(0.6, 1023), -24),
