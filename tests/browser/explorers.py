@@ -49,7 +49,12 @@ def _controls(page: Page, explorer: ElementHandle) -> Iterator[tuple[str, list[M
         ".noUi-handle": ("ArrowRight", "ArrowLeft", "End", "Home"),
         "input[type=checkbox]": ("Space",),
         "input[type=number]": ("ArrowUp Enter", "ArrowDown Enter"),
-        "input[type=text]": ("Home 1 Enter", "Control+a . 3 Enter"),
+        # Of several sizes: a field refuses what is beyond its limits, and the picture stays.
+        "input[type=text]": (
+            "Control+a 3 0 0 Enter",
+            "Control+a 2 e 1 2 Enter",
+            "Control+a . 3 Enter",
+        ),
         ".widget-toggle-buttons": ("Tab Space", "Tab Tab Space", "Shift+Tab Space"),
         "button.jupyter-button:not(.widget-toggle-buttons button)": ("Enter",),
     }.items():
