@@ -11,7 +11,7 @@ import torch
 
 from course_utils import check, hardware, measure
 from course_utils.check import exercise as machinery
-from course_utils.check import programs
+from course_utils.check import programs, timed
 from course_utils.session import session
 from tests import answers_tensors, answers_training
 from tests.answers_tensors import VIEWS
@@ -310,7 +310,7 @@ def test_the_matmul_of_ten_milliseconds_is_judged_by_the_clock(
     def took(n, rows, budget):
         return measure.Time((seconds * rows / n,) * 5, 1, "cpu", doubt)
 
-    monkeypatch.setattr(check.ex00, "_matmul_time", took)
+    monkeypatch.setattr(timed, "matmul_time", took)
     verdict = check.ex00_5(1000)
     assert (verdict.state, verdict.measured) == (state, True) and word in verdict.words
     assert repr(verdict).startswith("On this machine ")
@@ -338,7 +338,7 @@ def test_a_matmul_that_would_take_long_is_not_run(monkeypatch):
         asked.append(rows)
         return measure.Time((1e-3 * rows,) * 5, 1, "cpu")
 
-    monkeypatch.setattr(check.ex00, "_matmul_time", took)
+    monkeypatch.setattr(timed, "matmul_time", took)
     assert "foretells 4 s" in check.ex00_5(4000).words and asked == [31]
 
 
@@ -350,11 +350,16 @@ def test_exchanged_strides_of_a_patch_are_named():
 
 
 def test_what_is_timed_really_runs():
-    assert check.ex00._matmul_time(64, 64, budget=0.05).value > 0
-    assert check.ex01_memory._copy_time(64, 64, budget=0.05).value > 0
-    assert check.ex02_conversions._cast_time(64, 64, budget=0.05).value > 0
-    assert check.ex03_einsum._einsum_time(64, 64, budget=0.05).value > 0
+    assert timed.matmul_time(64, 64, budget=0.05).value > 0
+    assert timed.copy_time(64, torch.bfloat16, budget=0.05).value > 0
     assert check.ex04_bounds._rows_time(2).value > 0
+
+
+def test_a_copy_is_judged_by_the_clock(monkeypatch):
+    monkeypatch.setattr(timed, "copy_time", lambda *_: measure.Time((2e-4,) * 5, 1, "cpu"))
+    assert check.ex01_7(1000).state == check.ex02_6(1000).state == "right"
+    monkeypatch.setattr(timed, "copy_time", lambda *_: measure.Time((5e-4,) * 5, 1, "cpu"))
+    assert "too long" in check.ex01_7(1000).words and "too long" in check.ex02_6(1000).words
 
 
 def test_progress_lists_the_chapter():

@@ -1,14 +1,11 @@
 """Checks of chapter 00: napkin arithmetic, and one matmul on the learner's machine."""
 
 import random
-from math import isclose
 
-import torch
-
-from course_utils import hardware, measure
-from course_utils.check.exercise import Wrong, exercise, finite, function, number
+from course_utils.check.exercise import exercise, finite, function, number
 from course_utils.check.plans import judge, random_plan, slips
-from course_utils.check.timed import takes
+from course_utils.check.programs import named_in_all
+from course_utils.check.timed import matmul_takes
 from course_utils.predict import training_flops
 
 H100_BF16 = 989.5e12
@@ -139,22 +136,7 @@ def ex00_4(answer: object) -> str:
 )
 def ex00_5(answer: object) -> str:
     """An fp32 matmul that takes 10 ms here, predicted and measured."""
-    return takes(
-        answer,
-        0.010,
-        _matmul_time,
-        nbytes=lambda n: 3 * 4 * n * n,
-        grows=3,
-        piece=lambda n: 10**9 // (2 * n * n),
-        within=1.6,
-    )
-
-
-def _matmul_time(n: int, rows: int, budget: float) -> measure.Time:
-    """Of `rows` rows times an n × n matrix."""
-    x = torch.randn(rows, n, device=hardware.backend())
-    w = torch.randn(n, n, device=hardware.backend())
-    return measure.time(lambda: x @ w, budget=budget)
+    return matmul_takes(answer, 0.010)
 
 
 PLANS = 200
@@ -171,10 +153,7 @@ def ex00_6(answer: object) -> str:
     needed = function(answer, "a function devices_needed(N, T, days, peak, memory, mfu)")
     drawn = random.Random()
     found = [(plan, finite(needed(**plan))) for plan in (random_plan(drawn) for _ in range(PLANS))]
-    made = [[(count, *slip) for slip in slips(**plan)] for plan, count in found]
-    for same in zip(*made, strict=True):  # one slip in every plan
-        if all(isclose(count, value, rel_tol=1e-6) for count, value, _ in same):
-            raise Wrong(same[0][2])
+    named_in_all([(count, slips(**plan)) for plan, count in found])
     for plan, count in found:
         judge(plan, count)
     return f"right: the larger of two numbers, in {PLANS} random plans."

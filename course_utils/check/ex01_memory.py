@@ -4,10 +4,9 @@ from itertools import product
 
 import torch
 
-from course_utils import hardware, measure
 from course_utils.check.exercise import Wrong, exercise, function, number
 from course_utils.check.programs import called, equal, normal, sizes, values
-from course_utils.check.timed import takes
+from course_utils.check.timed import copy_takes
 
 
 @exercise(
@@ -50,22 +49,7 @@ def _leak(got: torch.Tensor, x: torch.Tensor) -> str:
 )
 def ex01_7(answer: object) -> str:
     """A copy that takes 0.2 ms here, predicted and measured."""
-    return takes(
-        answer,
-        0.0002,
-        _copy_time,
-        nbytes=lambda n: 8 * n,
-        grows=1,
-        piece=lambda _: 10**6,
-        within=2.0,
-    )
-
-
-def _copy_time(n: int, part: int, budget: float) -> measure.Time:
-    """Of `part` numbers, copied into memory that exists already."""
-    source = torch.ones(part, device=hardware.backend())
-    target = torch.zeros_like(source)
-    return measure.time(lambda: target.copy_(source), budget=budget)
+    return copy_takes(answer, 0.0002, torch.float32)
 
 
 @exercise(

@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterator
 
 import torch
 
-from course_utils import hardware, measure
 from course_utils.arguments import shown
 from course_utils.check.exercise import Wrong, exercise, function, number
-from course_utils.check.timed import takes
+from course_utils.check.timed import copy_takes
 
 
 @exercise(
@@ -21,22 +20,7 @@ from course_utils.check.timed import takes
 )
 def ex02_6(answer: object) -> str:
     """A cast to bf16 that takes 0.2 ms here, predicted and measured."""
-    return takes(
-        answer,
-        0.0002,
-        _cast_time,
-        nbytes=lambda n: 6 * n,
-        grows=1,
-        piece=lambda _: 10**6,
-        within=2.0,
-    )
-
-
-def _cast_time(n: int, part: int, budget: float) -> measure.Time:
-    """Of `part` numbers, cast into memory that exists already."""
-    source = torch.ones(part, device=hardware.backend())
-    target = torch.empty_like(source, dtype=torch.bfloat16)
-    return measure.time(lambda: target.copy_(source), budget=budget)
+    return copy_takes(answer, 0.0002, torch.bfloat16)
 
 
 @exercise(

@@ -6,10 +6,9 @@ from collections.abc import Callable
 import torch
 from torch.overrides import TorchFunctionMode
 
-from course_utils import hardware, measure
 from course_utils.check.exercise import Wrong, exercise, function, number
 from course_utils.check.programs import called, different, normal, values
-from course_utils.check.timed import takes
+from course_utils.check.timed import matmul_takes
 
 FORBIDDEN = {"einsum", "matmul", "__matmul__", "__rmatmul__", "mm", "bmm", "tensordot", "mv", "dot",
              "inner", "outer", "linear"}  # fmt: skip
@@ -26,22 +25,7 @@ FIXED = ("a b, b c -> a c", "a b, a c -> a b c", "a b, a b -> a b", "a b, b -> a
 )
 def ex03_7(answer: object) -> str:
     """An einsum that takes 5 ms here, predicted and measured."""
-    return takes(
-        answer,
-        0.005,
-        _einsum_time,
-        nbytes=lambda n: 3 * 4 * n * n,
-        grows=3,
-        piece=lambda n: 10**9 // (2 * n * n),
-        within=1.6,
-    )
-
-
-def _einsum_time(n: int, rows: int, budget: float) -> measure.Time:
-    """Of `rows` rows times an n × n matrix."""
-    x = torch.randn(rows, n, device=hardware.backend())
-    w = torch.randn(n, n, device=hardware.backend())
-    return measure.time(lambda: torch.einsum("bn,nm->bm", x, w), budget=budget)
+    return matmul_takes(answer, 0.005)
 
 
 @exercise(

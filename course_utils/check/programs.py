@@ -1,7 +1,8 @@
 """How a learner's function is tried: on inputs drawn anew, which it must only read."""
 
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import isclose
 
 import torch
 
@@ -57,6 +58,19 @@ def called(program: Callable, **inputs: object) -> object:
         if x.untyped_storage().nbytes() != stored or not equal(x, values):
             raise Wrong(f"your function changed {name}; it must only read it.")
     return got
+
+
+def named_in_all(tries: Sequence[tuple[float, Sequence[tuple[float, str]]]]) -> None:
+    """Raise `Wrong` with the sentence of a slip that explains what was given in every try.
+
+    Each try pairs the number given with the numbers that the slips lead to there, each with its
+    sentence, in the same order.
+    """
+    given = [number for number, _ in tries]
+    for slip in zip(*(slips for _, slips in tries), strict=True):
+        pairs = zip(given, slip, strict=True)
+        if all(isclose(number, value, rel_tol=1e-6) for number, (value, _) in pairs):
+            raise Wrong(slip[0][1])
 
 
 def equal(one: torch.Tensor, other: torch.Tensor) -> bool:

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+import torch
+
 from course_utils import hardware, measure, units
 from course_utils.check.exercise import Unsure, Wrong, finite
 
@@ -56,3 +58,43 @@ def _refuse_the_large(n: int, timing: Timing, nbytes: float, part: int) -> None:
     if foretold > LONGEST:
         seconds = units.duration(foretold, significant=2)
         raise Wrong(f"too large to try: a part of it foretells {seconds}.")
+
+
+def matmul_takes(answer: object, seconds: float) -> str:
+    """`takes`, for n in an n × n fp32 matmul where this machine computes best."""
+    return takes(
+        answer,
+        seconds,
+        matmul_time,
+        nbytes=lambda n: 3 * 4 * n * n,
+        grows=3,
+        piece=lambda n: 10**9 // (2 * n * n),
+        within=1.6,
+    )
+
+
+def matmul_time(n: int, rows: int, budget: float) -> measure.Time:
+    """Of `rows` rows times an n × n matrix."""
+    x = torch.randn(rows, n, device=hardware.backend())
+    w = torch.randn(n, n, device=hardware.backend())
+    return measure.time(lambda: x @ w, budget=budget)
+
+
+def copy_takes(answer: object, seconds: float, dtype: torch.dtype) -> str:
+    """`takes`, for n fp32 numbers that are copied, and cast, into existing memory of `dtype`."""
+    return takes(
+        answer,
+        seconds,
+        lambda n, part, budget: copy_time(part, dtype, budget),
+        nbytes=lambda n: (4 + dtype.itemsize) * n,
+        grows=1,
+        piece=lambda _: 10**6,
+        within=2.0,
+    )
+
+
+def copy_time(count: int, dtype: torch.dtype, budget: float) -> measure.Time:
+    """Of `count` fp32 numbers into memory of `dtype` that exists already."""
+    source = torch.ones(count, device=hardware.backend())
+    target = torch.zeros_like(source, dtype=dtype)
+    return measure.time(lambda: target.copy_(source), budget=budget)
