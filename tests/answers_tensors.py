@@ -604,7 +604,9 @@ CASES = {
     ),
     "04.5": ([], [(1.5, "whole number"), (0, "whole number"), (10**6, "whole number")]),
     "04.6": (
-        [least, lambda **plan: list(least(**plan)), lambda **plan: (least(**plan)[0], words(plan))],
+        [least, lambda **plan: list(least(**plan)), lambda **plan: (least(**plan)[0], words(plan)),
+         lambda **plan: (least(**plan)[0],
+                         words(plan).replace("arithmetic", "compute") + "-bound")],
         [(lambda **plan: (min(both(**plan)), words(plan)), "the longer one"),
          (lambda **plan: (sum(both(**plan)), words(plan)), "adds"),
          (lambda **plan: (both(**plan)[0], words(plan)), "arithmetic only"),
@@ -617,6 +619,8 @@ CASES = {
          (lambda **plan: (least(**plan)[0] / 3, words(plan)), "too short"),
          (lambda **plan: least(**plan)[0], "a pair"),
          (lambda **plan: (1.0, "disk"), "'arithmetic'"),
+         (lambda **plan: least(**plan)[::-1], "the seconds come first"),
+         (lambda **plan: (-1.0, "memory"), "a negative time"),
          (lambda **plan: ("x", "memory"), "a finite number")],
     ),
     "04.7": (

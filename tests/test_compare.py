@@ -335,3 +335,36 @@ def test_a_column_that_a_comparison_does_not_have_is_not_shown():
     assert row(measured=1.0).shown().columns == ("your guess", "this machine")
     both = row(predicted=None, measured=1.0)  # lacking here is not the same as not there
     assert len(both.shown().columns) == 4
+
+
+def test_a_ratio_of_one_is_called_no_difference_and_judges_no_guess():
+    hoped, ratio = {"unit": "times", "predicted": 1}, time(2.4) / time(1.0)
+    slower = row(**hoped, guess=1, measured=ratio)
+    assert slower.cells()[1] == "no difference"
+    assert slower.answer() == "You expected no difference."
+    assert "only the prefix" not in row(**hoped, guess=2400, measured=ratio).answer()
+    assert row(**hoped, guess=2, measured=1.0).answer() == "Your guess is 2 × the measurement."
+    unsure = row(**hoped, guess=2, measured=time(2.4, doubt="the machine was busy") / time(1.0))
+    assert unsure.answer() == ""  # nothing is known that could judge it
+    assert row(unit="times", predicted=2, measured=ratio).cells()[1] == "2 times"
+
+
+def test_a_guess_is_right_to_the_digits_that_are_shown():
+    assert row(unit="", guess=0.004928, predicted=0.00492764).answer() == "Your guess is right."
+    assert "close" in row(unit="", guess=0.0049, predicted=0.00492764).answer()
+    shown = row(unit="times", guess=2.88, predicted=2.875, measured=2.5)
+    assert shown.answer() == "Your guess agrees with the arithmetic."
+
+
+def test_a_guess_of_what_no_arithmetic_foretold_agrees_with_the_measurement():
+    assert row(unit="", guess=128, measured=128.0).answer().endswith("with the measurement.")
+
+
+def test_a_count_that_is_all_but_right_is_told_what_it_is_off_by():
+    answer = row(unit="FLOPs", guess=524_289, predicted=524_288, measured=524_288).answer()
+    assert answer == "Your guess is off by 1 FLOPs: close."
+
+
+@pytest.mark.parametrize("unit", ["", "times"])
+def test_a_share_or_a_ratio_has_no_prefix(unit):
+    assert "prefix" not in row(unit=unit, guess=5.0, predicted=0.005).answer()

@@ -76,11 +76,11 @@ def _miscounts(name: str, right: int) -> list[tuple[float, str]]:
 @exercise(
     "04.2",
     "Compute-bound means: FLOPs / bytes is at least peak / bandwidth.",
-    "An n×n product does 2·n³ FLOPs. How many matrices does it read and write, of how many bytes?",
+    "An n×n matmul does 2·n³ FLOPs. How many matrices does it read and write, of how many bytes?",
     "The intensity grows with n. From which whole number on does it reach the ridge?",
 )
 def ex04_2(answer: object) -> str:
-    """From which n on a square bf16 product is compute-bound on an H100."""
+    """From which n on a square bf16 matmul is compute-bound on an H100."""
     h100 = hardware.find("H100 SXM")
     ridge = h100.promised("bf16") / h100.bandwidth
     right = predict.ceil_to_whole(3 * ridge)  # the intensity is n / 3

@@ -19,25 +19,26 @@ Plan = dict[str, float]
 
 @exercise(
     "04.5",
-    "One row takes as long as the weight takes to come: look at the first point of the figure.",
-    "The arithmetic of B rows takes as long as one row does at about 2 · ridge rows.",
-    "Where the two overlap badly fewer rows are enough: read the figure at twice its first time.",
+    "Two rows take as long as the weight takes to come: look at the second point of the figure.",
+    "An fp32 weight has 4 bytes and does 2 FLOPs per row: how many rows make up for the bytes?",
+    "That is twice your ridge. If the clock disagrees, read the figure at twice its second time.",
     measured=True,
 )
 def ex04_5(answer: object) -> str:
-    """Rows that take twice as long as one, predicted and measured here."""
+    """Rows that take twice as long as two, predicted and measured here."""
     rows = finite(answer)
-    if rows != int(rows) or not 1 <= rows <= MOST:
-        raise Wrong(f"a whole number of rows from 1 to {MOST:,} is expected, got {rows:g}.")
-    one, many = _rows_time(1), _rows_time(int(rows))
-    doubt = one.doubt or many.doubt
-    ratio = many.value / one.value
-    words = f"{int(rows):,} rows take {units.ratio(ratio)} the time of one"
+    if rows != int(rows) or not 3 <= rows <= MOST:
+        told = units.digits(rows)
+        raise Wrong(f"a whole number of rows from 3 to {MOST:,} is expected, got {told}.")
+    two, many = _rows_time(2), _rows_time(int(rows))
+    doubt = two.doubt or many.doubt
+    ratio = many.value / two.value
+    words = f"{int(rows):,} rows take {units.ratio(ratio)} the time of two"
     if doubt:
         raise Unsure(f"{words}, and {doubt}")
     if not 1.4 <= ratio <= 2.8:
         raise Wrong(f"{words}: {'fewer' if ratio > 2 else 'more'} rows come closer to 2.")
-    return f"{words}. So all rows but the first cost as much as the weight that all share."
+    return f"{words}: here the arithmetic costs about as much as the weight that all rows share."
 
 
 def _rows_time(rows: int) -> measure.Time:
@@ -68,9 +69,17 @@ def _pair(got: object) -> tuple[float, str]:
     if not isinstance(got, Sequence) or isinstance(got, str) or len(got) != 2:
         raise Wrong(f"a pair of seconds and a word is expected, got {shown(got)}.")
     seconds, word = got
-    if not isinstance(word, str) or word.strip().lower() not in ("arithmetic", "memory"):
+    if _bound(seconds) and not _bound(word):
+        raise Wrong(f"the seconds come first, then the word, got {shown(got)}.")
+    if not (bound := _bound(word)):
         raise Wrong(f"the bound is 'arithmetic' or 'memory', got {shown(word)}.")
-    return finite(seconds), word.strip().lower()
+    return finite(seconds), bound
+
+
+def _bound(word: object) -> str:
+    """'arithmetic' or 'memory', whichever `word` means, else ''."""
+    known = word.strip().lower().removesuffix("-bound") if isinstance(word, str) else ""
+    return {"compute": "arithmetic", "arithmetic": "arithmetic", "memory": "memory"}.get(known, "")
 
 
 def _plan(drawn: random.Random) -> Plan:
@@ -120,9 +129,11 @@ def _judge(plan: Plan, seconds: float, word: str) -> None:
     """Raise `Wrong` with what fails in the `plan`."""
     arithmetic, memory = _times(**plan)
     settings = ", ".join(f"{name}={value:.4g}" for name, value in plan.items())
+    if seconds < 0:
+        raise Wrong(f"for {settings} it gives a negative time.")
     if not isclose(seconds, max(arithmetic, memory), rel_tol=1e-6):
         way = "long" if seconds > max(arithmetic, memory) else "short"
-        raise Wrong(f"for {settings} it gives {units.duration(max(seconds, 0))}: too {way}.")
+        raise Wrong(f"for {settings} it gives {units.duration(seconds)}: too {way}.")
     if word != ("arithmetic" if arithmetic > memory else "memory"):
         raise Wrong(f"for {settings} the time is right, and {word} is not what it waits for.")
 
@@ -149,4 +160,4 @@ def ex04_7(answer: object) -> str:
             (1000 / right, "those are the milliseconds per token."),
         ],
     )
-    return "right: and with 100 users at once the same bytes would serve 100 tokens."
+    return "right: and for 100 users at once the same parameters, read once, serve 100 tokens."

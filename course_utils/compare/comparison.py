@@ -61,9 +61,15 @@ class Comparison(Result):
         return _finite(self.measured / self.predicted)
 
     @property
+    def no_difference(self) -> bool:
+        """Whether the whole number 1 is predicted, in times: that something makes no difference."""
+        return self.unit == "times" and isinstance(self.predicted, Integral) and self.predicted == 1
+
+    @property
     def truth(self) -> float | None:
         """What a guess is judged by: a trusted measurement, or else the arithmetic."""
-        candidates = (self.measured if self.trusted else None, self.predicted)
+        arithmetic = None if self.no_difference else self.predicted
+        candidates = (self.measured if self.trusted else None, arithmetic)
         return next((value for value in candidates if isinstance(value, Real)), None)
 
     @property
@@ -80,6 +86,8 @@ class Comparison(Result):
             arithmetic = units.quantity(self.predicted, self.unit)
         else:
             arithmetic = _text(self.predicted, self.unit, units.UNKNOWN)
+        if self.no_difference:
+            arithmetic = "no difference"
         machine = _text(self.measured, self.unit, "not measured here")
         if self.predicted is ABSENT:  # no verdict says so
             machine = units.unsure(machine, self.doubt)
@@ -118,12 +126,16 @@ class Comparison(Result):
         """What is to be said of the guess: how far off it is, and the slip it betrays, if any."""
         if self.guess is None or self.truth is None:
             return ""
-        right = self.predicted if isinstance(self.predicted, Real) else self.truth
+        foretold = isinstance(self.predicted, Real) and not self.no_difference
+        right = self.predicted if foretold else self.truth
         if self._is_count() and self.guess == self.measured:
             return "Your guess is right."
-        if isclose(self.guess, right, rel_tol=EXACT):
+        if self.no_difference and self.guess == 1:
+            return "You expected no difference."
+        if self._meets(right):
             only = isinstance(self.measured, Real)  # a count that is off, or a live measurement
-            return "Your guess agrees with the arithmetic." if only else "Your guess is right."
+            by = "arithmetic" if foretold else "measurement"
+            return f"Your guess agrees with the {by}." if only else "Your guess is right."
         if slip := self._slip(right):
             return f"{self._off()}: {slip}"
         counted = self._is_count() or not isinstance(self.measured, Real)
@@ -133,10 +145,22 @@ class Comparison(Result):
         close = self.guess_ratio is not None and 1 / CLOSE <= self.guess_ratio <= CLOSE
         return f"{self._off()}{': close' if close else ''}."
 
+    def _meets(self, right: float) -> bool:
+        """Whether the guess is `right`: a count exactly, another number in the digits shown."""
+        if isinstance(right, Integral):
+            return isclose(self.guess, right, rel_tol=EXACT)
+        digits = 4 if self.measured is ABSENT else 3
+        told = [
+            units.quantity(value, self.unit, significant=digits) for value in (self.guess, right)
+        ]
+        return told[0] == told[1]
+
     def _off(self) -> str:
         """How far off the guess is, without a stop."""
         if self.guess_ratio is None:
             return "Your guess is off"
+        if isinstance(self.truth, Integral) and units.ratio(self.guess_ratio) == units.ratio(1):
+            return f"Your guess is off by {units.quantity(abs(self.guess - self.truth), self.unit)}"
         by = "measurement" if self.truth is self.measured else "arithmetic"
         return f"Your guess is {units.ratio(self.guess_ratio)} the {by}"
 
@@ -152,7 +176,8 @@ class Comparison(Result):
         live = isinstance(self.measured, Real) and self.trusted and not self._is_count()
         if live and self.guess_ratio and 1 / CLOSE <= self.guess_ratio <= CLOSE:
             return ""
-        rough = not isinstance(self.predicted, Real) and not isinstance(right, Integral)
+        predicted = isinstance(self.predicted, Real) and not self.no_difference
+        rough = not predicted and not isinstance(right, Integral)
         apart = live and not (self.ratio and 1 / CLOSE <= self.ratio <= CLOSE)
         right = self.measured if apart else right
         found = slips.generic(self.guess, right, self.unit, rough=rough or apart)

@@ -28,7 +28,8 @@ def generic(answer: float, right: float, unit: str = "", *, rough: bool = False)
     """
     if answer <= 0 or right <= 0:
         return ""
-    factors, within = (_prefixes(), 0.25) if rough else (_factors(right, unit), CLOSE)
+    prefixes = () if unit in ("", "times") else _prefixes()  # a share or a ratio has none
+    factors, within = (prefixes, 0.25) if rough else (_factors(right, unit), CLOSE)
     met = (words for factor, words in factors if isclose(answer / right, factor, rel_tol=within))
     return next(met, "")
 
@@ -64,7 +65,8 @@ def _factors(right: float, unit: str) -> Iterator[tuple[float, str]]:
     """Each factor that a slip leads to, with the slip's sentence; the likelier ones first."""
     if unit in ("B", "B/s"):
         yield from _bytes()
-    yield from _prefixes()
+    if unit not in ("", "times"):
+        yield from _prefixes()
     if unit in ("FLOPs", "FLOP/s"):
         yield 0.5, "it is half: a multiply-add is two FLOPs."
     yield 0.5, "it is half: a factor of 2 is missing."
