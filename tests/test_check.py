@@ -13,7 +13,7 @@ from course_utils import check, hardware, measure
 from course_utils.check import exercise as machinery
 from course_utils.check import programs, timed
 from course_utils.session import session
-from tests import answers_tensors, answers_training
+from tests import answers_gradients, answers_tensors, answers_training
 from tests.answers_tensors import VIEWS
 
 
@@ -34,6 +34,7 @@ NONSENSE = ["a lot", float("nan"), float("inf"), torch.ones(2, 3), torch.ones(()
             object(), True, -1, 10**400, Hostile(), leaves, list(range(10**6))]  # fmt: skip
 
 
+EARLY = answers_tensors.CASES | answers_gradients.CASES  # chapters 01 to 05
 MEMORY = hardware.machine().memory
 
 # For each exercise: right answers, and wrong ones with a word of the reply that each must get.
@@ -90,7 +91,7 @@ CASES = {
          (1.61e13, "per token?"), (4480, "MWh"), (1.536e-3, "GPU-seconds"), (0.930, "upside down"),
          (230.4, "per parameter")],
     ),
-    **answers_tensors.CASES,
+    **EARLY,
     **answers_training.CASES,
     "07.5": (
         [MEMORY / 16],
@@ -218,12 +219,12 @@ def test_no_reply_to_a_wrong_answer_contains_the_right_one(id, answer):
 TOLD = [answer for id, answer in ANSWERS.items() if "01" <= id < "06"]
 TOLD += ["12288 × 49152", "2 ** (m + 1)", "2 ** −24", "mantissa / 1024", "b i j", "(p q c)",
          "h q k", "kv g n m", "b h s d", "n / 3", "989.5e12", "random data", "'d k'", "B × D × K",
-         "/ (2·step)"]  # fmt: skip
+         "/ (2·step)", "bhkd", "g, q"]  # fmt: skip
 
 
 @pytest.mark.parametrize("answer", TOLD)
 def test_no_hint_tells_an_answer_its_own_or_another_s(answer):
-    hints = {hint for id in answers_tensors.CASES for hint in exercise(id).hints}
+    hints = {hint for id in EARLY for hint in exercise(id).hints}
     assert not {hint for hint in hints if answer in hint}
 
 
@@ -242,7 +243,7 @@ def test_sizes_are_told_apart_by_their_products():
     assert len(ones) == 4 and programs.normal(9).tolist() != programs.normal(9).tolist()
 
 
-FIRST = {id: right[0] for id, (right, _) in answers_tensors.CASES.items() if right}
+FIRST = {id: right[0] for id, (right, _) in EARLY.items() if right}
 PROGRAMS = {id: answer for id, answer in FIRST.items() if callable(answer)}
 OF_TENSORS = PROGRAMS.keys() - {"01.4", "02.4", "02.7", "04.6"}
 
@@ -286,10 +287,10 @@ def test_a_program_that_changes_its_input_is_refused(id):
 @pytest.mark.parametrize("id", PROGRAMS)
 def test_a_right_program_is_right_whatever_the_kernel_is_set_to(id):
     with torch.no_grad():
-        assert exercise(id)(PROGRAMS[id]).state == "right"
+        assert exercise(id)(FIRST[id]).state == "right"
     torch.set_default_dtype(torch.float64)
     try:
-        assert exercise(id)(PROGRAMS[id]).state == "right"
+        assert exercise(id)(FIRST[id]).state == "right"
     finally:
         torch.set_default_dtype(torch.float32)
 
