@@ -205,7 +205,7 @@ def test_hints_come_one_at_a_time_and_end(id):
 
 ANSWERS = {"00.1": "0.7996", "00.2": "1638", "00.3": "25.28", "00.4": "80e9", "01.2": "170",
            "01.1": "(2, 48, 8)", "04.2": "887", "04.3": "0.343", "05.2": "46080",
-           "02.1": "1207959552"}  # fmt: skip
+           "02.1": "1207959552", "05.5": "16 parts", "05.7": "0.674"}  # fmt: skip
 
 
 @pytest.mark.parametrize(("id", "answer"), ANSWERS.items())
@@ -284,7 +284,7 @@ def test_a_program_that_changes_its_input_is_refused(id):
     assert "changed" in exercise(id)(program).words
 
 
-@pytest.mark.parametrize("id", PROGRAMS)
+@pytest.mark.parametrize("id", [*PROGRAMS, "05.5"])
 def test_a_right_program_is_right_whatever_the_kernel_is_set_to(id):
     with torch.no_grad():
         assert exercise(id)(FIRST[id]).state == "right"
@@ -293,6 +293,40 @@ def test_a_right_program_is_right_whatever_the_kernel_is_set_to(id):
         assert exercise(id)(FIRST[id]).state == "right"
     finally:
         torch.set_default_dtype(torch.float32)
+
+
+def test_the_peak_of_a_step_in_parts_does_not_depend_on_how_many_are_run(monkeypatch):
+    costs = check.ex05_costs
+    peaks = {parts: costs._peak(parts) for parts in (8, 16, 32)}
+    assert peaks[8] > 1.15 * costs.BUDGET and peaks[16] < 0.97 * costs.BUDGET
+    monkeypatch.setattr(costs, "RUN", 2)
+    assert peaks == {parts: costs._peak(parts) for parts in peaks}
+
+
+def test_the_napkin_of_05_5_leads_to_the_answer_and_its_slips_elsewhere():
+    costs = check.ex05_costs
+    weights, rows = 8 * 256 * 256 * 4, 4096 * 256 * 4
+
+    def fewest(fixed, waiting):
+        fits = (n for n in (2**k for k in range(13)) if fixed + waiting * rows / n < costs.BUDGET)
+        return next(fits)
+
+    assert {fewest(2 * weights, waiting) for waiting in range(8, 15)} == {16}
+    assert {fewest(weights, waiting) for waiting in range(8, 12)} == {8}  # without gradients
+    assert fewest(2 * weights, 1 + 2) == 4  # what one layer keeps
+
+
+def test_lora_s_share_is_the_one_that_is_counted():
+    D, r, rows = 4096, 16, 8
+    h = torch.empty(rows, D, device="meta", requires_grad=True)  # as if layers came before
+    W, A, B = (torch.empty(n, m, device="meta") for n, m in ((D, D), (D, r), (r, D)))
+    full = measure.flops(lambda: (h @ W.requires_grad_()).sum().backward()).total
+    W.requires_grad_(False)
+    A.requires_grad_()
+    B.requires_grad_()
+    lora = measure.flops(lambda: (h @ W + (h @ A) @ B).sum().backward()).total
+    assert check.ex05_7(lora / full).state == "right"
+    assert math.isclose(lora / full, 0.6744791667, rel_tol=1e-9)
 
 
 @pytest.mark.parametrize(

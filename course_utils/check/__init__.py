@@ -11,6 +11,7 @@ from course_utils.check import (  # noqa: F401 (each registers its exercises)
     ex04,
     ex04_bounds,
     ex05,
+    ex05_costs,
     ex06,
     ex07,
     ex08,
