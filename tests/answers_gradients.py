@@ -1,5 +1,6 @@
 """Answers to the exercises of chapter 05: right ones, and wrong ones with a word of the reply."""
 
+from dataclasses import dataclass, field
 from functools import partial
 
 import torch
@@ -152,6 +153,337 @@ def one_side_with_a_show(loss, w):
     return one_sided(loss, w)
 
 
+# Exercise 05.6: autograd engines, most of them with one mistake
+
+
+class Value:
+    """An engine in which a Value knows its inputs and the slopes for them."""
+
+    def __init__(self, data, inputs=()):
+        self.data, self.grad, self.inputs = data, 0.0, inputs
+
+    def made(self, data, *inputs):
+        return type(self)(data, inputs)
+
+    def __add__(self, other):
+        return self.made(self.data + other.data, (self, 1.0), (other, 1.0))
+
+    def __mul__(self, other):
+        return self.made(self.data * other.data, (self, other.data), (other, self.data))
+
+    def order(self):
+        """Every Value once, results before their inputs."""
+        found, seen = [], set()
+
+        def visit(value):
+            if id(value) not in seen:
+                seen.add(id(value))
+                for one, _ in value.inputs:
+                    visit(one)
+                found.append(value)
+
+        visit(self)
+        return found[::-1]
+
+    def hand_on(self):
+        for one, slope in self.inputs:
+            one.grad += slope * self.grad
+
+    def backward(self):
+        self.grad = 1.0
+        for value in self.order():
+            value.hand_on()
+
+
+class Closures:
+    """As in micrograd: each operation leaves a function behind."""
+
+    def __init__(self, data, _children=()):
+        self.data, self.grad = data, 0
+        self._prev, self._backward = set(_children), lambda: None
+
+    def __add__(self, other):
+        out = Closures(self.data + other.data, (self, other))
+
+        def _backward():
+            self.grad += out.grad
+            other.grad += out.grad
+
+        out._backward = _backward
+        return out
+
+    def __mul__(self, other):
+        out = Closures(self.data * other.data, (self, other))
+
+        def _backward():
+            self.grad += other.data * out.grad
+            other.grad += self.data * out.grad
+
+        out._backward = _backward
+        return out
+
+    def backward(self):
+        topo, visited = [], set()
+
+        def build(v):
+            if v not in visited:
+                visited.add(v)
+                for child in v._prev:
+                    build(child)
+                topo.append(v)
+
+        build(self)
+        self.grad = 1
+        for v in reversed(topo):
+            v._backward()
+
+
+class Tape(Value):
+    """Writes every operation of the kernel on one tape, and reads it from its end."""
+
+    tape = []
+
+    def made(self, data, *inputs):
+        self.tape.append(super().made(data, *inputs))
+        return self.tape[-1]
+
+    def order(self):
+        return self.tape[::-1]
+
+
+@dataclass(eq=False)
+class Waiting:
+    """Hands on when all uses have reported, without recursion."""
+
+    data: float
+    inputs: list = field(default_factory=list)
+    grad: float = 0.0
+
+    def __add__(self, other):
+        return Waiting(self.data + other.data, [(self, 1.0), (other, 1.0)])
+
+    def __mul__(self, other):
+        return Waiting(self.data * other.data, [(self, other.data), (other, self.data)])
+
+    def backward(self):
+        uses, below = {}, [self]
+        while below:
+            value = below.pop()
+            for one, _ in value.inputs:
+                if id(one) not in uses:
+                    below.append(one)
+                uses[id(one)] = uses.get(id(one), 0) + 1
+        self.grad, ready = 1.0, [self]
+        while ready:
+            value = ready.pop()
+            for one, slope in value.inputs:
+                one.grad += slope * value.grad
+                uses[id(one)] -= 1
+                if not uses[id(one)]:
+                    ready.append(one)
+
+
+class EveryPath(Value):
+    """Right, and exponentially slow."""
+
+    def backward(self, share=1.0):
+        self.grad += share
+        for one, slope in self.inputs:
+            one.backward(slope * share)
+
+
+class Overwrites(Value):
+    def hand_on(self):
+        for one, slope in self.inputs:
+            one.grad = slope * self.grad
+
+
+class NeverBegins(Value):
+    def backward(self):
+        for value in self.order():
+            value.hand_on()
+
+
+class OwnData(Value):
+    def __mul__(self, other):
+        return self.made(self.data * other.data, (self, self.data), (other, other.data))
+
+
+class LikeSums(Value):
+    def __mul__(self, other):
+        return self.made(self.data * other.data, (self, 1.0), (other, 1.0))
+
+
+class OnlyLeft(Value):
+    def hand_on(self):
+        for one, slope in self.inputs[:1]:
+            one.grad += slope * self.grad
+
+
+class ForgetfulSums(Value):
+    def __add__(self, other):
+        return self.made(self.data + other.data)
+
+
+class Doubled(Value):
+    def hand_on(self):
+        for one, slope in self.inputs:
+            one.grad += 2 * slope * self.grad
+
+
+class OneLevel(Value):
+    def order(self):
+        return [self]
+
+
+class NoChainRule(Value):
+    def hand_on(self):
+        for one, slope in self.inputs:
+            one.grad += slope
+
+
+class SumOfSlopes(Value):
+    def hand_on(self):
+        for one, slope in self.inputs:
+            one.grad += slope + self.grad - 1
+
+
+class AgainAndAgain(Value):
+    """Recursion that hands on all that has arrived, at every visit."""
+
+    def backward(self, begins=True):
+        self.grad = 1.0 if begins else self.grad
+        self.hand_on()
+        for one in dict.fromkeys(one for one, _ in self.inputs):
+            one.backward(begins=False)
+
+
+class TooEarly(Value):
+    """Each Value once, results before the first of their inputs: not a topological order."""
+
+    def order(self):
+        found, seen = [], set()
+
+        def visit(value):
+            if id(value) not in seen:
+                seen.add(id(value))
+                found.append(value)
+                for one, _ in value.inputs:
+                    visit(one)
+
+        visit(self)
+        return found
+
+
+class LevelByLevel(Value):
+    def order(self):
+        found = [self]
+        for value in found:
+            found += dict.fromkeys(one for one, _ in value.inputs if one not in found)
+        return found
+
+
+class LevelByLevelFromTheRight(Value):
+    def order(self):
+        found = [self]
+        for value in found:
+            inputs = dict.fromkeys(one for one, _ in value.inputs[::-1])
+            found += [one for one in inputs if one not in found]
+        return found
+
+
+class ByData(Value):
+    """Takes two Values with the same data for one."""
+
+    def order(self):
+        first = {}
+        for value in super().order():
+            first.setdefault(value.data, value)
+        return list(first.values())
+
+
+class ForgetsSquares(Value):
+    def __mul__(self, other):
+        if self is other:
+            return self.made(self.data * self.data, (self, 2 * self.data))
+        return super().__mul__(other) if self.data > -1 else self.made(self.data * other.data)
+
+
+class ChangesData(Value):
+    def backward(self):
+        super().backward()
+        for value in self.order():
+            value.data -= 0.1 * value.grad
+
+
+class PlainSum(Value):
+    def __add__(self, other):
+        return self.data + other.data
+
+
+class InPlace(Value):
+    def __add__(self, other):
+        self.data += other.data
+        return self
+
+
+class ChangesItsInput(Value):
+    def __mul__(self, other):
+        made = super().__mul__(other)
+        self.data = made.data
+        return made
+
+
+class SumsForProducts(Value):
+    def __mul__(self, other):
+        return self.made(self.data + other.data, (self, 1.0), (other, 1.0))
+
+
+class NoBackward:
+    __init__, __add__, __mul__ = Value.__init__, Value.__add__, Value.__mul__
+
+
+class NoOperators:
+    __init__, backward = Value.__init__, Value.backward
+
+
+class NoGrad(Value):
+    def __init__(self, data, inputs=()):
+        self.data, self.inputs = data, inputs
+
+
+class GradIsNone(Value):
+    def __init__(self, data, inputs=()):
+        super().__init__(data, inputs)
+        self.grad = None
+
+
+class GradIsOne(Value):
+    def __init__(self, data, inputs=()):
+        super().__init__(data, inputs)
+        self.grad = 1.0
+
+
+class Whole(Value):
+    def __init__(self, data, inputs=()):
+        super().__init__(int(data), inputs)
+
+
+class NothingYet(Value):
+    def __add__(self, other):
+        pass
+
+
+class Raises(Value):
+    def backward(self):
+        raise KeyError("no such node")
+
+
+class ForEver(Value):
+    def backward(self):
+        self.backward()
+
+
 # For each exercise: right answers, and wrong ones with a word of the reply that each must get.
 CASES = {
     "05.1": (
@@ -234,6 +566,28 @@ CASES = {
          (32, "half as many fit"), (4096, "half as many fit"), (3, "a divisor of 4096"),
          (0, "a divisor"), (8192, "a divisor"), (-16, "a divisor"), (15.5, "a divisor"),
          ("x", "a finite number")],
+    ),
+    "05.6": (
+        [Value, Closures, Tape, Waiting, EveryPath],
+        [(Overwrites, "overwrites the first"), (NeverBegins, "every grad is 0"),
+         (OwnData, "its own data"), (LikeSums, "both slopes"), (OnlyLeft, "only one of the two"),
+         (ForgetfulSums, "+ hands no gradient"), (Doubled, "of a single + are wrong"),
+         (OneLevel, "below the last operation"), (NoChainRule, "the chain rule's factor c"),
+         (SumOfSlopes, "and those of a single *"),
+         (AgainAndAgain, "first share of gradient on twice"),
+         (TooEarly, "before all of it has arrived"),
+         (LevelByLevel, "before all of it has arrived"),
+         (LevelByLevelFromTheRight, "before all of it has arrived"), (ByData, "grad"),
+         (ForgetsSquares, "random graph"), (ChangesData, "changed the data"),
+         (PlainSum, "+ gave "), (InPlace, "gave back one of its inputs"),
+         (ChangesItsInput, "* changed the data of an input"),
+         (SumsForProducts, "gave a Value whose data is"), (NoBackward, "has no backward"),
+         (NoOperators, "__add__, __mul__"), (NoGrad, "no .grad"),
+         (GradIsNone, ".grad must be a finite number, got None"), (GradIsOne, "must be 0.0"),
+         (Whole, "must be 2.5"), (NothingYet, "+ gave None"), (Raises, "KeyError"),
+         (ForEver, "RecursionError"), (Value(1.0), "the class Value itself"),
+         (lambda data: Value(data), "the class Value itself"), (object, "no __add__"),
+         (float, "no backward")],
     ),
     "05.7": (
         [0.6745, 0.674, 0.675, 2 / 3 + 2 * 16 / 4096, torch.tensor(0.67448)],

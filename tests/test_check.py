@@ -11,7 +11,7 @@ import torch
 
 from course_utils import check, hardware, measure
 from course_utils.check import exercise as machinery
-from course_utils.check import programs, timed
+from course_utils.check import graphs, programs, timed
 from course_utils.session import session
 from tests import answers_gradients, answers_tensors, answers_training
 from tests.answers_tensors import VIEWS
@@ -219,7 +219,7 @@ def test_no_reply_to_a_wrong_answer_contains_the_right_one(id, answer):
 TOLD = [answer for id, answer in ANSWERS.items() if "01" <= id < "06"]
 TOLD += ["12288 × 49152", "2 ** (m + 1)", "2 ** −24", "mantissa / 1024", "b i j", "(p q c)",
          "h q k", "kv g n m", "b h s d", "n / 3", "989.5e12", "random data", "'d k'", "B × D × K",
-         "/ (2·step)", "bhkd", "g, q"]  # fmt: skip
+         "/ (2·step)", "bhkd", "g, q", "reversed"]  # fmt: skip
 
 
 @pytest.mark.parametrize("answer", TOLD)
@@ -244,7 +244,8 @@ def test_sizes_are_told_apart_by_their_products():
 
 
 FIRST = {id: right[0] for id, (right, _) in EARLY.items() if right}
-PROGRAMS = {id: answer for id, answer in FIRST.items() if callable(answer)}
+CLASSES = {id for id, answer in FIRST.items() if isinstance(answer, type)}
+PROGRAMS = {id: a for id, a in FIRST.items() if callable(a) and id not in CLASSES}
 OF_TENSORS = PROGRAMS.keys() - {"01.4", "02.4", "02.7", "04.6"}
 
 
@@ -284,7 +285,7 @@ def test_a_program_that_changes_its_input_is_refused(id):
     assert "changed" in exercise(id)(program).words
 
 
-@pytest.mark.parametrize("id", [*PROGRAMS, "05.5"])
+@pytest.mark.parametrize("id", [*PROGRAMS, *sorted(CLASSES), "05.5"])
 def test_a_right_program_is_right_whatever_the_kernel_is_set_to(id):
     with torch.no_grad():
         assert exercise(id)(FIRST[id]).state == "right"
@@ -293,6 +294,53 @@ def test_a_right_program_is_right_whatever_the_kernel_is_set_to(id):
         assert exercise(id)(FIRST[id]).state == "right"
     finally:
         torch.set_default_dtype(torch.float32)
+
+
+def test_an_engine_is_tried_on_graphs_drawn_anew():
+    seen = []
+
+    class Noting(answers_gradients.Value):
+        def __init__(self, data, inputs=()):
+            seen.append(data)
+            super().__init__(data, inputs)
+
+    torch.manual_seed(0)
+    random.seed(0)
+    assert check.ex05_6(Noting).state == "right"
+    first = seen.copy()
+    seen.clear()
+    torch.manual_seed(0)
+    random.seed(0)
+    assert check.ex05_6(Noting).state == "right" and seen != first
+
+
+def test_graphs_meet_what_engines_fail_at():
+    every = [graphs.drawn(operations) for operations in range(5, 26) for _ in range(20)]
+    assert {len(graph.steps) for graph in every} == {*range(5, 26)}
+    assert {sign for graph in every for sign, _, _ in graph.steps} == {"+", "*"}
+    assert any(one == other for graph in every for _, one, other in graph.steps)
+    assert any(len({*graph.leaves}) < len(graph.leaves) for graph in every)
+    assert any(0.0 in graph.by_torch()[1] for graph in every)  # a leaf that plays no part
+    assert max(graph.visits() for graph in every) <= graphs.VISITS
+    shared = [graph for graph in every if graph.visits() > len(graph.steps) + len(graph.leaves)]
+    assert len(shared) > len(every) / 2
+
+
+def test_no_graph_has_huge_numbers(monkeypatch):
+    monkeypatch.setattr(graphs, "LARGE", 3.0)
+    for result, slopes in (graphs.drawn(12).by_torch() for _ in range(20)):
+        assert max(map(abs, (result, *slopes))) < 3
+
+
+def test_torch_agrees_with_the_chain_rule_by_hand():
+    square = graphs.Graph((3.0, 5.0, 7.0), (("+", 0, 1), ("*", 3, 3)))  # (a + b)², without c
+    assert square.by_torch() == (64.0, [16.0, 16.0, 0.0]) and square.visits() == 7
+
+
+def test_an_engine_that_walks_every_path_is_right_and_told_so():
+    assert "walks every path" in check.ex05_6(answers_gradients.EveryPath).words
+    for engine in (answers_gradients.Value, answers_gradients.Closures, answers_gradients.Waiting):
+        assert "path" not in check.ex05_6(engine).words
 
 
 def test_the_peak_of_a_step_in_parts_does_not_depend_on_how_many_are_run(monkeypatch):
