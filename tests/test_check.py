@@ -11,9 +11,9 @@ import torch
 
 from course_utils import check, hardware, measure
 from course_utils.check import exercise as machinery
-from course_utils.check import programs, timed
+from course_utils.check import graphs, programs, timed
 from course_utils.session import session
-from tests import answers_tensors, answers_training
+from tests import answers_gradients, answers_tensors, answers_training
 from tests.answers_tensors import VIEWS
 
 
@@ -34,6 +34,7 @@ NONSENSE = ["a lot", float("nan"), float("inf"), torch.ones(2, 3), torch.ones(()
             object(), True, -1, 10**400, Hostile(), leaves, list(range(10**6))]  # fmt: skip
 
 
+EARLY = answers_tensors.CASES | answers_gradients.CASES  # chapters 01 to 05
 MEMORY = hardware.machine().memory
 
 # For each exercise: right answers, and wrong ones with a word of the reply that each must get.
@@ -90,7 +91,7 @@ CASES = {
          (1.61e13, "per token?"), (4480, "MWh"), (1.536e-3, "GPU-seconds"), (0.930, "upside down"),
          (230.4, "per parameter")],
     ),
-    **answers_tensors.CASES,
+    **EARLY,
     **answers_training.CASES,
     "07.5": (
         [MEMORY / 16],
@@ -204,7 +205,7 @@ def test_hints_come_one_at_a_time_and_end(id):
 
 ANSWERS = {"00.1": "0.7996", "00.2": "1638", "00.3": "25.28", "00.4": "80e9", "01.2": "170",
            "01.1": "(2, 48, 8)", "04.2": "887", "04.3": "0.343", "05.2": "46080",
-           "02.1": "1207959552"}  # fmt: skip
+           "02.1": "1207959552", "05.5": "16 parts", "05.7": "0.674"}  # fmt: skip
 
 
 @pytest.mark.parametrize(("id", "answer"), ANSWERS.items())
@@ -218,12 +219,12 @@ def test_no_reply_to_a_wrong_answer_contains_the_right_one(id, answer):
 TOLD = [answer for id, answer in ANSWERS.items() if "01" <= id < "06"]
 TOLD += ["12288 × 49152", "2 ** (m + 1)", "2 ** −24", "mantissa / 1024", "b i j", "(p q c)",
          "h q k", "kv g n m", "b h s d", "n / 3", "989.5e12", "random data", "'d k'", "B × D × K",
-         "/ (2·step)"]  # fmt: skip
+         "/ (2·step)", "bhkd", "g, q", "reversed"]  # fmt: skip
 
 
 @pytest.mark.parametrize("answer", TOLD)
 def test_no_hint_tells_an_answer_its_own_or_another_s(answer):
-    hints = {hint for id in answers_tensors.CASES for hint in exercise(id).hints}
+    hints = {hint for id in EARLY for hint in exercise(id).hints}
     assert not {hint for hint in hints if answer in hint}
 
 
@@ -242,8 +243,9 @@ def test_sizes_are_told_apart_by_their_products():
     assert len(ones) == 4 and programs.normal(9).tolist() != programs.normal(9).tolist()
 
 
-FIRST = {id: right[0] for id, (right, _) in answers_tensors.CASES.items() if right}
-PROGRAMS = {id: answer for id, answer in FIRST.items() if callable(answer)}
+FIRST = {id: right[0] for id, (right, _) in EARLY.items() if right}
+CLASSES = {id for id, answer in FIRST.items() if isinstance(answer, type)}
+PROGRAMS = {id: a for id, a in FIRST.items() if callable(a) and id not in CLASSES}
 OF_TENSORS = PROGRAMS.keys() - {"01.4", "02.4", "02.7", "04.6"}
 
 
@@ -283,15 +285,96 @@ def test_a_program_that_changes_its_input_is_refused(id):
     assert "changed" in exercise(id)(program).words
 
 
-@pytest.mark.parametrize("id", PROGRAMS)
+@pytest.mark.parametrize("id", [*PROGRAMS, *sorted(CLASSES), "05.5"])
 def test_a_right_program_is_right_whatever_the_kernel_is_set_to(id):
     with torch.no_grad():
-        assert exercise(id)(PROGRAMS[id]).state == "right"
+        assert exercise(id)(FIRST[id]).state == "right"
     torch.set_default_dtype(torch.float64)
     try:
-        assert exercise(id)(PROGRAMS[id]).state == "right"
+        assert exercise(id)(FIRST[id]).state == "right"
     finally:
         torch.set_default_dtype(torch.float32)
+
+
+def test_an_engine_is_tried_on_graphs_drawn_anew():
+    seen = []
+
+    class Noting(answers_gradients.Value):
+        def __init__(self, data, inputs=()):
+            seen.append(data)
+            super().__init__(data, inputs)
+
+    torch.manual_seed(0)
+    random.seed(0)
+    assert check.ex05_6(Noting).state == "right"
+    first = seen.copy()
+    seen.clear()
+    torch.manual_seed(0)
+    random.seed(0)
+    assert check.ex05_6(Noting).state == "right" and seen != first
+
+
+def test_graphs_meet_what_engines_fail_at():
+    every = [graphs.drawn(operations) for operations in range(5, 26) for _ in range(20)]
+    assert {len(graph.steps) for graph in every} == {*range(5, 26)}
+    assert {sign for graph in every for sign, _, _ in graph.steps} == {"+", "*"}
+    assert any(one == other for graph in every for _, one, other in graph.steps)
+    assert any(len({*graph.leaves}) < len(graph.leaves) for graph in every)
+    assert any(0.0 in graph.by_torch()[1] for graph in every)  # a leaf that plays no part
+    assert max(graph.visits() for graph in every) <= graphs.VISITS
+    shared = [graph for graph in every if graph.visits() > len(graph.steps) + len(graph.leaves)]
+    assert len(shared) > len(every) / 2
+
+
+def test_no_graph_has_huge_numbers(monkeypatch):
+    monkeypatch.setattr(graphs, "LARGE", 3.0)
+    for result, slopes in (graphs.drawn(12).by_torch() for _ in range(20)):
+        assert max(map(abs, (result, *slopes))) < 3
+
+
+def test_torch_agrees_with_the_chain_rule_by_hand():
+    square = graphs.Graph((3.0, 5.0, 7.0), (("+", 0, 1), ("*", 3, 3)))  # (a + b)², without c
+    assert square.by_torch() == (64.0, [16.0, 16.0, 0.0]) and square.visits() == 7
+
+
+def test_an_engine_that_walks_every_path_is_right_and_told_so():
+    assert "walks every path" in check.ex05_6(answers_gradients.EveryPath).words
+    for engine in (answers_gradients.Value, answers_gradients.Closures, answers_gradients.Waiting):
+        assert "path" not in check.ex05_6(engine).words
+
+
+def test_the_peak_of_a_step_in_parts_does_not_depend_on_how_many_are_run(monkeypatch):
+    costs = check.ex05_costs
+    peaks = {parts: costs._peak(parts) for parts in (8, 16, 32)}
+    assert peaks[8] > 1.15 * costs.BUDGET and peaks[16] < 0.97 * costs.BUDGET
+    monkeypatch.setattr(costs, "RUN", 2)
+    assert peaks == {parts: costs._peak(parts) for parts in peaks}
+
+
+def test_the_napkin_of_05_5_leads_to_the_answer_and_its_slips_elsewhere():
+    costs = check.ex05_costs
+    weights, rows = 8 * 256 * 256 * 4, 4096 * 256 * 4
+
+    def fewest(fixed, waiting):
+        fits = (n for n in (2**k for k in range(13)) if fixed + waiting * rows / n < costs.BUDGET)
+        return next(fits)
+
+    assert {fewest(2 * weights, waiting) for waiting in range(8, 15)} == {16}
+    assert {fewest(weights, waiting) for waiting in range(8, 12)} == {8}  # without gradients
+    assert fewest(2 * weights, 1 + 2) == 4  # what one layer keeps
+
+
+def test_lora_s_share_is_the_one_that_is_counted():
+    D, r, rows = 4096, 16, 8
+    h = torch.empty(rows, D, device="meta", requires_grad=True)  # as if layers came before
+    W, A, B = (torch.empty(n, m, device="meta") for n, m in ((D, D), (D, r), (r, D)))
+    full = measure.flops(lambda: (h @ W.requires_grad_()).sum().backward()).total
+    W.requires_grad_(False)
+    A.requires_grad_()
+    B.requires_grad_()
+    lora = measure.flops(lambda: (h @ W + (h @ A) @ B).sum().backward()).total
+    assert check.ex05_7(lora / full).state == "right"
+    assert math.isclose(lora / full, 0.6744791667, rel_tol=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,8 @@ from course_utils.check import (  # noqa: F401 (each registers its exercises)
     ex04,
     ex04_bounds,
     ex05,
+    ex05_costs,
+    ex05_engine,
     ex06,
     ex07,
     ex08,

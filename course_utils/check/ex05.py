@@ -17,52 +17,73 @@ B, D, K = 64, 30, 12  # of the model in exercise 05.2
 
 @exercise(
     "05.1",
-    "Each gradient has the shape of what it belongs to: w2 is D × K. Which index is summed?",
-    "The index that h1 and the incoming gradient share and w2 lacks is b: sum over it.",
-    "Name the dimensions of h1 and of the gradient of h2; those that are left are w2's.",
+    "A gradient has the shape of what it belongs to. Which of the five indices do the keys have?",
+    "One index stands in g and in q, but not in k: every query looks at every key, so sum over it.",
+    "Write the indices of g and of q as the formula of the scores has them; the result has k's.",
 )
 def ex05_1(answer: object) -> str:
-    """The gradient of w2 as an einsum."""
-    grad = function(answer, "a function of h1 and the gradient of h2")
-    for b, d, k in settings(3):
-        h1, g = normal(b, d), normal(b, k)
-        wanted = h1.T @ g
-        mistakes = {
-            "transposed: w2's gradient must have w2's shape, (D, K).": wanted.T,
-            "divided by B: the gradient is a sum over the batch; a mean is the loss's.": wanted / b,
-            "b is still there: sum over the batch.": h1[:, :, None] * g[:, None],
-            "summed too much: h1 and g meet row by row.": torch.outer(h1.sum(0), g.sum(0)),
-        }
-        same(called(grad, h1=h1, g=g), wanted, mistakes)
-    return "right: the batch index is summed away, and it costs 2·B·D·K FLOPs."
+    """The gradient of attention's keys, as an einsum."""
+    grad = function(answer, "a function of q and the gradient of the scores")
+    for b, h, n, m, d in settings(5):
+        q, g = normal(b, h, n, d), normal(b, h, n, m)
+        got = called(grad, q=q, g=g)
+        if values(got).shape == q.shape:
+            raise Wrong("that has the shape of q: the gradient of k has the shape of k.")
+        same(got, torch.einsum("bhqk,bhqd->bhkd", g, q), _key_slips(q, g))
+    return (
+        "right: the queries are summed away, and it costs as many FLOPs as the scores did, "
+        "2·b·h·q·k·d."
+    )
+
+
+def _key_slips(q: torch.Tensor, g: torch.Tensor) -> dict[str, torch.Tensor]:
+    """What each likely mistake gives in place of the gradient of the keys, by its sentence."""
+    wanted = torch.einsum("bhqk,bhqd->bhkd", g, q)
+    patterns = {
+        "the heads are gone: each head has keys of its own.": "bhqk,bhqd->bkd",
+        "the batch is gone: each sequence has keys of its own.": "bhqk,bhqd->hkd",
+        "transposed: the gradient of k has the shape of k, b h k d.": "bhqk,bhqd->bhdk",
+        "heads and keys have changed places: k has the shape b h k d.": "bhqk,bhqd->bkhd",
+        "the heads of q are mixed: each head's gradient comes from that head.": "bhqk,bjqd->bhkd",
+        "the heads of g are mixed: each head's gradient comes from that head.": "bjqk,bhqd->bhkd",
+        "the batch of q is mixed: each sequence counts for itself.": "bhqk,ahqd->bhkd",
+        "the batch of g is mixed: each sequence counts for itself.": "ahqk,bhqd->bhkd",
+        "all five indices are still there: sum over the queries.": "bhqk,bhqd->bhqkd",
+        "all five indices are there, keys first: sum over the queries.": "bhqk,bhqd->bhkqd",
+        "summed too much: g and q meet query by query.": "bhpk,bhqd->bhkd",
+    }
+    return {why: torch.einsum(pattern, g, q) for why, pattern in patterns.items()} | {
+        "divided by b: the gradient is a sum; a mean is the loss's.": wanted / len(q),
+        "divided by √d: these scores have no scale.": wanted / q.shape[-1] ** 0.5,
+    }
 
 
 @exercise(
     "05.2",
-    "List the products of the backward pass: w2's gradient, h1's gradient, w1's gradient.",
+    "List the matmuls of the backward pass: w2's gradient, h1's gradient, w1's gradient.",
     "A frozen w1 needs no gradient. Who needs h1's gradient then?",
-    "Each product that is left costs what its layer's product costs in the forward pass.",
+    "Each matmul that is left costs what its layer's matmul costs in the forward pass.",
 )
 def ex05_2(answer: object) -> str:
     """FLOPs of the backward pass with a frozen first layer."""
-    product, square = predict.matmul_flops(B, D, K), predict.matmul_flops(B, D, D)
-    whole = 2 * product + square
+    last, square = predict.matmul_flops(B, D, K), predict.matmul_flops(B, D, D)
+    whole = 2 * last + square
     number(
         answer,
-        product,
+        last,
         within=0,
         unit="FLOPs",
         mistakes=[
-            (2 * product, "h1's gradient is counted: but below h1 nothing needs it any more."),
+            (2 * last, "h1's gradient is counted: but below h1 nothing needs it any more."),
             (square, "that is w1's gradient: w1 is frozen."),
             (whole, "that is the backward pass of both layers: w1 is frozen."),
-            (product + square, "w1 is frozen: its gradient is not computed."),
-            (product // 2, "a multiply-add is two FLOPs."),
+            (last + square, "w1 is frozen: its gradient is not computed."),
+            (last // 2, "a multiply-add is two FLOPs."),
             (whole + square, "nothing is frozen there, and x's gradient is counted too."),
-            (product, "that is rounded; the exact count is asked, to the last digit."),
+            (last, "that is rounded; the exact count is asked, to the last digit."),
         ],
     )
-    share = 100 * product / whole
+    share = 100 * last / whole
     return f"right: freezing the first layer leaves {share:.0f} % of this backward pass."
 
 
