@@ -288,12 +288,21 @@ def test_chapter_05_gpt_2_and_an_untied_embedding():
     says("05", "the two of the forward pass: {} / {} = {} × forward", 7, 2, 3.5)
 
 
-def test_chapter_06_where_fp32_is_passed():
+def test_chapter_06_large_and_small_factors():
     says("06", "√16384 = {}, up to the chance", math.isqrt(16384))
-    says("06", "and fp32 ends at {}: in the {}th it is passed", torch.finfo(torch.float32).max, 19)
-    assert 128.0**18 < torch.finfo(torch.float32).max < 128.0**19
+    says("06", "a factor of 1.1 becomes {}, and 0.9 becomes {}", 1.1**30, 0.9**30)
     says("06", "the square of {} is beyond fp32", 1e31)
     assert torch.finfo(torch.float32).max < 1e31**2
+
+
+def test_chapter_06_how_far_draws_lie_apart():
+    squares = torch.relu(torch.randn(1_000_000, generator=seeded()).double()).square()
+    assert squares.mean().item() == pytest.approx(1 / 2, rel=0.01)
+    assert squares.square().mean().item() == pytest.approx(3 / 2, rel=0.02)
+    assert (squares.std() / squares.mean()).item() == pytest.approx(math.sqrt(5), rel=0.02)
+    says("06", "{} % for D = 256, in *every* layer", 100 * math.sqrt(5 / 256))
+    says("06", "30 \\cdot 5/256} = {}$$", 0.5 * math.sqrt(30 * 5 / 256))
+    assert math.erf(1.64 / math.sqrt(2)) == pytest.approx(0.9, abs=0.002)
 
 
 def test_chapter_06_scales():
@@ -301,13 +310,12 @@ def test_chapter_06_scales():
     stds = [torch.nn.init.kaiming_normal_(x, generator=seeded()).std().item() for x in (w, w.T)]
     says("06", "(in, out): {} instead of {}.", *stds)
     sigma = 1 / 16384**0.5
-    says("06", "σ = 1/√16384 = {}?", sigma)
     says("06", "trunc_normal_(w, std={}, a=-3, b=3)", sigma)
     says("06", "±3 is {} standard deviations away", round(3 / sigma))
     density = math.exp(-4.5) / math.sqrt(2 * math.pi)
     kept = math.sqrt(1 - 6 * density / math.erf(3 / math.sqrt(2)))
     says("06", "leaves a standard deviation of {}·std", kept)
-    says("06", "with standard deviation 1/√(3·fan_in)")
+    says("06", "with a standard deviation of $1/\\sqrt{3 \\cdot \\text{fan-in}}$")
     drawn = torch.nn.Linear(300, 3000).weight.std().item()
     assert drawn == pytest.approx(1 / math.sqrt(3 * 300), rel=0.01)
 
@@ -317,11 +325,11 @@ def seeded(seed=0):
 
 
 def test_chapter_07_adams_first_step():
-    says("07", "the step is 0.1/{} = {} lr, too long", math.sqrt(0.001), 0.1 / math.sqrt(0.001))
+    says("07", "the step is 0.1 / {} = {} lr, too long", math.sqrt(0.001), 0.1 / math.sqrt(0.001))
     beside, under = 1e-4 / (1e-4 + 1e-6), 1e-4 / math.sqrt(1e-8 + 1e-6)
     says("07", "1e-4 / (1e-4 + 1e-6) = {} against 1e-4 / √(1e-8 + 1e-6) = {}.", beside, under)
     alpha = inspect.signature(torch.optim.RMSprop).parameters["alpha"].default
-    says("07", "s ← {}·s + {}·g²", alpha, 1 - alpha)
+    says("07", "With α = {} it remembers", alpha)
     betas = inspect.signature(torch.optim.Adam).parameters["betas"].default
     says("07", "with β₁ = {} and β₂ = {}", *betas)
 
@@ -330,8 +338,8 @@ def test_chapter_07_decay_and_the_valley():
     p = torch.nn.Parameter(torch.tensor(1.0))
     p.grad = torch.tensor(0.0)
     optimizers.AdamW([p], lr=0.1, weight_decay=0.01).step()
-    says("07", "AdamW: 1 − 0.1·0.01 = {}.", p.item())
-    says("07", "SGD multiplies y by 1 − 0.07·25 = {} each step", 1 - 0.07 * 25)
+    says("07", "In AdamW, 1 − 0.1·0.01 = {}.", p.item())
+    says("07", "SGD multiplies y by 1 − 0.07·25 = {} in each step", 1 - 0.07 * 25)
 
 
 def test_chapter_07_a_small_step():
@@ -348,45 +356,47 @@ def test_chapter_07_a_small_step():
 
     found = measure.memory(step)
     kept = found.largest["activations"]
+    says("07", "Not the {} numbers of $B", 2 * 4 * 2)
+    says("07", "wait for the backward pass but {}: 3·B·D = {} inputs of matmuls, and 2·B = {} for",
+         kept // 4, 3 * 2 * 4, 2 * 2)  # fmt: skip
     held = kept + sum(found.largest[name] for name in ("parameters", "gradients", "optimizer"))
-    says("07", "Not the {} numbers of B·D·L but {}:", 2 * 4 * 2, kept // 4)
-    says("07", "3·B·D = {} (the head is one, too)", 3 * 2 * 4)
-    says("07", "So {} bytes, not {}.", held, held - kept + 4 * 2 * 4 * 2)
-    says("07", "(That the peak is {}, too", found.peak)
-    says("07", "6·B·P is {}.", 6 * 2 * P)
+    says("07", "So it is {} bytes instead of {}, and {} more for AdaGrad's three counters",
+         held, held - kept + 4 * 2 * 4 * 2, 3 * 4)  # fmt: skip
+    says("07", "6·B·P is {}, and chapter 05 says", 6 * 2 * P)
     says("07", "{} = {} − 2·B·D·D", predict.deep_linear_flops(2, 4, 2), 6 * 2 * P)
 
 
 def test_chapter_07_the_peak():
     P = predict.deep_linear_parameters(512, 4)
-    says("07", "in bytes. P is {}.", P)
+    says("07", "**Guess** the peak in bytes. P is {}.", P)
     says("07", "4·B·D·(L + 1) bytes, here {} MB", (16 * P + 4 * 256 * 512 * 5) / 1e6)
-    (batch,) = map(int, numbers("07", "until the backward pass overtakes: from B = {} on"))
-
-    def at(rows):
-        return predict.deep_linear_memory(rows, 512, 4, optimizer="AdamW").peak_at
-
-    assert at(batch - 1) == "optimizer" and at(batch).startswith("backward")
+    foreach = predict.deep_linear_memory(1, 512, 4, optimizer="AdamW", form="foreach")
+    says("07", "AdamW's peak is **{} bytes per parameter**, not 16", foreach.peak / P)
 
 
 def test_chapter_07_bytes_a_parameter():
     state = predict.OPTIMIZER_STATE
     totals = [8 + 4 * state[name] for name in ("SGD", "momentum", "Adam")]
-    says("07", "SGD {}, momentum {}, Adam and AdamW {}, activations", *totals)
+    says("07", "SGD {}, momentum {}, Adam and AdamW {}, with activations", *totals)
     says("07", "For 70e9 parameters Adam's state alone is {} GB", 4 * state["Adam"] * 70)
-    says("07", "writes p, m, s: {} bytes per parameter", 4 * (4 + 3))
+    says("07", "writes p, m and s, {} bytes per parameter", 4 * (4 + 3))
     sentence = "average m ({} bytes per parameter), shrink s ({}), add g² ({}), root ({}), "
     passes = numbers("07", sentence + "divide ({}), add eps ({}), update p ({})")
     says("07", "Together {}.", sum(map(int, passes)))
-    for rows, names in (("SGD", ["SGD"]), ("momentum", ["momentum"]),
-                        ("AdaGrad, RMSProp", ["AdaGrad", "RMSProp"]),
-                        ("Adam, AdamW", ["Adam", "AdamW"])):  # fmt: skip
-        for name in names:
-            remembers = {0: "nothing", 1: "v" if name == "momentum" else "s", 2: "m, s"}
-            scratch = layers_of_scratch(name)
-            words = f"{scratch} layers" if scratch else "none"
-            says("07", f"| {rows} | {remembers[state[name]]} | {{}} | {words} |",
-                 8 + 4 * state[name])  # fmt: skip
+    for row, name in {"SGD": "SGD", "momentum": "momentum", "AdaGrad": "AdaGrad",
+                      "RMSProp": "RMSProp", "Adam, AdamW": "AdamW"}.items():  # fmt: skip
+        remembers = {0: "nothing", 1: "v" if name == "momentum" else "s", 2: "m, s"}[state[name]]
+        says("07", f"| {row} | {remembers} | {{}} |", 8 + 4 * state[name])
+        loop, together = layers_of_scratch(name), bytes_of_scratch(name)
+        scratch = f"{loop} layers / {together} bytes per parameter" if loop else "none"
+        says("07", f"| {row} | {remembers} | {8 + 4 * state[name]} | {scratch} |")
+
+
+def bytes_of_scratch(name):
+    """Bytes per parameter that a foreach step holds beyond parameters, gradients and state."""
+    P = predict.deep_linear_parameters(512, 4)
+    foreach = predict.deep_linear_memory(1, 512, 4, optimizer=name, form="foreach")
+    return round(foreach.moments["optimizer"] / P - 8 - 4 * predict.OPTIMIZER_STATE[name])
 
 
 def layers_of_scratch(name):
