@@ -1,4 +1,4 @@
-"""The graph that autograd recorded, with its values and gradients."""
+"""The graph with its values and gradients, and linear layers with the FLOPs of their gradients."""
 
 import re
 from itertools import combinations
@@ -6,10 +6,11 @@ from itertools import combinations
 import numpy as np
 import pytest
 import torch
-from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
+from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Rectangle
 from matplotlib.path import Path
+from matplotlib.transforms import Bbox
 
-from course_utils import draw
+from course_utils import draw, measure, predict
 
 
 def example():
@@ -229,3 +230,142 @@ def test_a_graph_that_is_used_up_is_named():
         drawn(tensors)
     with pytest.raises(TypeError, match=r"w must be a tensor, got 3 \(int\)"):
         draw.graph(example()["y"], w=3)
+
+
+def test_the_chapter_s_layers_in_words():
+    lines = draw.layers(64, [32, 32, 16], "T").text.splitlines()
+    assert lines == [
+        "T",
+        "2 linear layers on 64 rows.",
+        "Forward:",
+        "h1 = x · w1: 2·64·32·32 = 131,072 FLOPs",
+        "h2 = h1 · w2: 2·64·32·16 = 65,536 FLOPs",
+        "Forward together: 196,608 FLOPs.",
+        "Backward, from the loss's gradient for h2:",
+        "w2.grad = h1ᵀ · h2.grad: 2·32·64·16 = 65,536 FLOPs",
+        "h1.grad = h2.grad · w2ᵀ: 2·64·16·32 = 65,536 FLOPs",
+        "w1.grad = xᵀ · h1.grad: 2·32·64·32 = 131,072 FLOPs",
+        "x.grad: not computed, x is data.",
+        "Backward together: 262,144 FLOPs.",
+    ]
+    assert draw.layers(64, [32, 32, 16], "T", gradients=False).text.splitlines() == lines[:6]
+
+
+LAYERS = [(64, [32, 32, 16]), (64, [784, 128, 64, 10]), (8, [3, 5, 7, 11, 13]), (1, [1, 1, 1])]
+
+
+@pytest.mark.parametrize(("rows", "widths"), LAYERS)
+def test_flops_are_those_that_torch_runs(rows, widths):
+    h, weights = torch.ones(rows, widths[0]), list(zip(widths, widths[1:], strict=False))
+    model = torch.nn.Sequential(*(torch.nn.Linear(a, b, bias=False) for a, b in weights))
+    counted = measure.flops(lambda: model(h).sum().backward())
+    text = draw.layers(rows, widths).text
+    sums = {name: int(total.replace(",", "")) for name, total in
+            re.findall(r"(\w+) together: ([\d,]+) FLOPs", text)}  # fmt: skip
+    assert sums == {"Forward": counted.forward, "Backward": counted.backward}
+    each = [int(n.replace(",", "")) for n in re.findall(r"= ([\d,]+) FLOPs", text)]
+    ahead = [predict.matmul_flops(rows, a, b) for a, b in weights]
+    assert each == ahead + [n for n in ahead[::-1] for _ in "wh"][:-1]
+    for formula, flops in re.findall(r": ([\d·]+) = ([\d,]+) FLOPs", text):
+        assert np.prod([int(n) for n in formula.split("·")]) == int(flops.replace(",", ""))
+
+
+@pytest.mark.parametrize(("rows", "widths"), LAYERS)
+def test_each_formula_has_the_shapes_of_its_factors(rows, widths):
+    """Each line, run as it is written on tensors of the drawn shapes, gives the result's shape."""
+    picture = draw.layers(rows, widths)
+    drawn_as = [re.fullmatch(r"(\w+)  (\d+)×(\d+)", word) for word in words(picture)]
+    shapes = {m[1]: (int(m[2]), int(m[3])) for m in drawn_as if m}
+    for line in re.findall(r"^(\S+) = (\S+) · (\S+): 2·(\d+)·(\d+)·(\d+)", picture.text, re.M):
+        result, left, right, *sizes = line
+        (a, b), (c, d) = (shape(shapes, factor) for factor in (left, right))
+        assert b == c and [a, b, d] == list(map(int, sizes))
+        assert (a, d) == shape(shapes, result)
+
+
+def shape(shapes, name):
+    """A gradient has the shape of its tensor; ᵀ turns it."""
+    found = shapes[name.removesuffix(".grad").removesuffix("ᵀ")]
+    return found[::-1] if name.endswith("ᵀ") else found
+
+
+def rectangles(picture):
+    return [p for p in picture.figure.axes[0].patches if isinstance(p, Rectangle)]
+
+
+def test_sides_are_to_scale_and_a_gradient_has_the_shape_of_its_tensor():
+    boxes = [
+        (box.get_width(), box.get_height()) for box in rectangles(draw.layers(64, [32, 32, 16]))
+    ]
+    unit = boxes[0][1] / 64
+    tensors = [(32, 64), (32, 32), (32, 64), (16, 32), (16, 64)]
+    assert np.allclose(boxes[:5], np.array(tensors) * unit)
+    assert np.allclose(sorted(boxes[5:]), sorted(boxes[:5]))
+
+
+def test_uneven_sides_keep_their_order_can_be_seen_and_say_so():
+    picture = draw.layers(64, [784, 128, 64, 10], gradients=False)
+    x, w1, *_, h3 = rectangles(picture)
+    assert w1.get_height() == x.get_width() > w1.get_width() > x.get_height() > h3.get_width() > 0.1
+    note = "Larger sides are drawn shorter than to scale."
+    assert note in words(picture) and note not in words(draw.layers(64, [32, 32, 16]))
+
+
+def test_forward_arrows_lead_right_and_gradients_left():
+    picture = draw.layers(64, [32, 32, 16])
+    arrows = [p for p in picture.figure.axes[0].patches if isinstance(p, FancyArrowPatch)]
+    headed = [a for a in arrows if a.get_arrowstyle().arrow == "-|>"]
+    steps = [tuple(a._path_original.vertices[[0, -1], 0]) for a in headed]
+    (x0, h1), (after_h1, h2), *back = steps
+    assert x0 < h1 < after_h1 < h2
+    assert len(back) == 3 and all(end < start for start, end in back)
+    assert "not computed:" in words(picture) and words(picture).count("x.grad") == 1
+    forward = draw.layers(64, [32, 32, 16], gradients=False)
+    assert not any("grad" in word or "not computed" in word for word in words(forward))
+
+
+@pytest.mark.parametrize("gradients", [True, False])
+@pytest.mark.parametrize(
+    ("rows", "widths"), [*LAYERS, (8, [32] * 5), (65536, [16384, 53248, 16384, 128256, 1])]
+)
+def test_nothing_in_layers_hides_anything_else(rows, widths, gradients):
+    picture = draw.layers(rows, widths, "t", gradients=gradients)
+    figure = picture.figure
+    figure.draw_without_rendering()
+    (ax,) = figure.axes
+    texts = [t.get_window_extent() for t in ax.texts]
+    boxes = [p.get_window_extent() for p in rectangles(picture)]
+    assert not any(a.overlaps(b) for a, b in combinations([*texts, *boxes], 2))
+    assert all(contains(figure.bbox, extent) for extent in texts)
+    for arrow in (p for p in ax.patches if isinstance(p, FancyArrowPatch)):
+        pixels = ax.transData.transform(along(arrow._path_original))
+        assert not any(Bbox.count_contains(text, pixels) for text in texts)
+        assert not any(box.padded(-1).count_contains(pixels) for box in boxes)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((0, [1, 2, 3]), "rows must be a whole number at least 1, got 0"),
+        ((8, 32), r"widths must be a list of 3 to 5 sizes, got 32 \(int\)"),
+        ((8, [32, 32]), r"widths must be 3 to 5 sizes, for 2 to 4 layers, got \[32, 32\]"),
+        ((8, [1] * 6), "widths must be 3 to 5 sizes"),
+        ((8, [32, 1.5, 2]), r"widths\[1\] must be a whole number at least 1, got 1.5"),
+        ((8, [32, 32, 16], 3), "title must be a text"),
+    ],
+)
+def test_bad_layers_are_named(arguments, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        draw.layers(*arguments)
+    with pytest.raises(TypeError, match="gradients must be True or False"):
+        draw.layers(8, [1, 2, 3], gradients=1)
+
+
+@pytest.mark.parametrize(
+    "picture",
+    [lambda: drawn(example()), lambda: drawn(diamond()),
+     lambda: draw.layers(64, [32, 32, 16], "T"), lambda: draw.layers(64, [784, 128, 64, 10], "T")],
+)  # fmt: skip
+def test_it_fits_on_a_slide(picture):
+    width, height = picture().shown_size
+    assert width <= 1000 and height <= 420
