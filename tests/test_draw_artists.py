@@ -1,9 +1,11 @@
 """What stands on the axes of each figure: words, colours, places, order."""
 
+from itertools import pairwise
+
 import matplotlib as mpl
 import pytest
 import torch
-from matplotlib.patches import FancyArrowPatch
+from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
 from course_utils import draw, live, measure
 from course_utils.live import growth, series
@@ -59,26 +61,46 @@ def tick_words(axis):
 
 class TestGraph:
     def drawn(self, y, **names):
+        """Heading → place and colour of each box, in inches; (from, to) of each arrow."""
         (ax,) = draw.graph(y, "the graph", **names).figure.axes
         assert title(ax) == "the graph"
-        nodes = {t.get_text(): t for t in ax.texts if t.get_text()}
-        name = {t.get_position(): label for label, t in nodes.items()}
-        arrows = {(name[a.xyann], name[a.xy]) for a in ax.texts if not a.get_text()}
-        return nodes, arrows
+        frames = [p for p in ax.patches if isinstance(p, FancyBboxPatch)]
+        bands = [p for p in ax.patches if isinstance(p, mpl.patches.Rectangle)]
+        headings = [t for t in ax.texts if any(band.contains_point(
+            ax.transData.transform(t.get_position())) for band in bands)]  # fmt: skip
+        boxes = {t.get_text(): (frame.get_bbox(), colour(band.get_facecolor()))
+                 for t, frame, band in zip(headings, frames, bands, strict=True)}  # fmt: skip
+        arrows = set()
+        for arrow in (p for p in ax.patches if isinstance(p, FancyArrowPatch)):
+            first, *_, last = arrow._path_original.vertices
+            start = [n for n, (b, _) in boxes.items() if first == pytest.approx(right(b))]
+            end = [n for n, (b, _) in boxes.items() if last == pytest.approx(left(b))]
+            arrows.add((*start, *end))
+        return boxes, arrows
 
     def test_arrows_lead_from_left_to_right_to_green_leaves(self):
         w, b = torch.ones(3, requires_grad=True), torch.ones(1, requires_grad=True)
-        nodes, arrows = self.drawn((w * 2).sum() + b, w=w, b=b)
+        boxes, arrows = self.drawn((w * 2).sum() + b, w=w, b=b)
         assert arrows == {("Add", "Sum"), ("Add", "b"), ("Sum", "Mul"), ("Mul", "w")}
-        assert [nodes[n].get_position()[0] for n in ("Add", "Sum", "Mul", "w")] == [0, 1, 2, 3]
-        assert nodes["Sum"].get_position()[1] != nodes["b"].get_position()[1]
-        boxes = {n: colour(t.get_bbox_patch().get_facecolor()) for n, t in nodes.items()}
-        assert boxes == {"Add": FIRST, "Sum": FIRST, "Mul": FIRST, "w": THIRD, "b": THIRD}
+        ends = [boxes[n][0] for n in ("Add", "Sum", "Mul", "w")]
+        assert all(a.x1 < b.x0 for a, b in pairwise(ends))
+        assert not boxes["Sum"][0].overlaps(boxes["b"][0])
+        looks = {n: look for n, (_, look) in boxes.items()}
+        assert looks == {"Add": FIRST, "Sum": FIRST, "Mul": FIRST, "w": THIRD, "b": THIRD}
 
     def test_a_leaf_lies_right_of_all_that_lead_to_it(self):
         w = torch.ones(3, requires_grad=True)
-        nodes, _ = self.drawn(w * 2 + w, w=w)
-        assert nodes["w"].get_position()[0] == 2 > nodes["Mul"].get_position()[0] == 1
+        boxes, arrows = self.drawn(w * 2 + w, w=w)
+        assert boxes["Add"][0].x1 < boxes["Mul"][0].x0 < boxes["Mul"][0].x1 < boxes["w"][0].x0
+        assert arrows == {("Add", "Mul"), ("Add", "w"), ("Mul", "w")}
+
+
+def left(box):
+    return (box.x0, (box.y0 + box.y1) / 2)
+
+
+def right(box):
+    return (box.x1, (box.y0 + box.y1) / 2)
 
 
 class TestStorage:

@@ -12,9 +12,13 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import RendererAgg
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
 from matplotlib.lines import TICKDOWN, TICKLEFT
+from matplotlib.textpath import TextPath
 from matplotlib.ticker import NullLocator
 from PIL import Image
+
+from course_utils.arguments import text
 
 BLUE, ORANGE, GREEN, PINK = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 YELLOW, SKY, BLACK, GREY = "#E69F00", "#56B4E9", "#222222", "#BBBBBB"
@@ -36,6 +40,7 @@ COLOURS = 128  # a flat figure needs no more, and the file is a third of the siz
 # What stands in for ticks, and how many inches its words are away from the axis.
 MARKS = {"linestyle": "", "color": "#444444", "markersize": 3.5, "clip_on": False}
 WORDS, AWAY = {"color": "#444444", "size": 10.5}, 0.09
+MARGIN = 0.03  # inches around a page, for edges that lie on its border
 ONE_DRAWING = Lock()  # the canvases of quick pictures are kept and used again
 
 
@@ -127,6 +132,24 @@ def fixed(width: float, height: float, *boxes: tuple[float, float, float, float]
     figure = Figure(figsize=(width, height))
     shares = ((x / width, y / height, w / width, h / height) for x, y, w, h in boxes)
     return figure, [figure.add_axes(share) for share in shares]
+
+
+def page(width: float, height: float, title: str = "") -> tuple[Figure, Axes]:
+    """A figure and its axes, whose units are inches, with a thin margin and `title` above."""
+    wide, high = width + 2 * MARGIN, height + 2 * MARGIN
+    figure, (ax,) = fixed(wide, high + (0.45 if title else 0), (0, 0, wide, high))
+    ax.set(xlim=(-MARGIN, width + MARGIN), ylim=(-MARGIN, height + MARGIN))
+    ax.axis("off")
+    if title:
+        ax.set_title(text("title", title))
+    return figure, ax
+
+
+@lru_cache(1024)
+def inches(words: str, size: float, weight: str = "normal") -> float:
+    """How wide one line of `words` is in the style's font."""
+    font = FontProperties(family="DejaVu Sans", weight=weight)
+    return TextPath((0, 0), words, size=size, prop=font).get_extents().width / 72
 
 
 def across(ax: Axes, places: Iterable[float], word: Callable[[float], str]) -> None:
