@@ -3,7 +3,10 @@
 import math
 import random
 import re
+from functools import cache, partial
+from importlib import import_module
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +16,6 @@ from course_utils import check, hardware, measure
 from course_utils.check import exercise as machinery
 from course_utils.check import graphs, programs, timed
 from course_utils.session import session
-from tests import answers_gradients, answers_tensors, answers_training
 from tests.answers_tensors import VIEWS
 
 
@@ -34,9 +36,9 @@ NONSENSE = ["a lot", float("nan"), float("inf"), torch.ones(2, 3), torch.ones(()
             object(), True, -1, 10**400, Hostile(), leaves, list(range(10**6))]  # fmt: skip
 
 
-EARLY = answers_tensors.CASES | answers_gradients.CASES  # chapters 01 to 05
-MEMORY = hardware.machine().memory
-
+FILES = sorted(path.stem for path in Path(__file__).parent.glob("answers_*.py"))
+ANSWERED = [import_module(f"tests.{name}").CASES for name in FILES]
+BY_FILE = {id: cases for answered in ANSWERED for id, cases in answered.items()}
 # For each exercise: right answers, and wrong ones with a word of the reply that each must get.
 CASES = {
     "00.1": (
@@ -91,13 +93,7 @@ CASES = {
          (1.61e13, "per token?"), (4480, "MWh"), (1.536e-3, "GPU-seconds"), (0.930, "upside down"),
          (230.4, "per parameter")],
     ),
-    **EARLY,
-    **answers_training.CASES,
-    "07.5": (
-        [MEMORY / 16],
-        [(MEMORY / 4, "parameters alone"), (MEMORY / 8, "SGD"), (MEMORY / 12, "two numbers"),
-         (MEMORY, "number of bytes"), (MEMORY / 2, "4 bytes"), (1, "too small")],
-    ),
+    **BY_FILE,
 }  # fmt: skip
 RIGHT = [(id, answer) for id, (right, _) in CASES.items() for answer in right]
 WRONG = [(id, answer, word) for id, (_, wrong) in CASES.items() for answer, word in wrong]
@@ -117,7 +113,7 @@ def fresh_session(monkeypatch):
 def test_every_exercise_has_its_cases():
     named = [getattr(check, name) for name in dir(check)]
     every = {value.id for value in named if isinstance(value, check.Exercise)}
-    assert every == set(CASES)
+    assert every == set(CASES) and sum(map(len, ANSWERED)) == len(BY_FILE)
     assert all(len(wrong) >= 2 for _, wrong in CASES.values())
 
 
@@ -216,7 +212,7 @@ def test_no_reply_to_a_wrong_answer_contains_the_right_one(id, answer):
 
 
 # Each is a whole answer of chapters 01 to 05, or the one line that is left to write.
-TOLD = [answer for id, answer in ANSWERS.items() if "01" <= id < "06"]
+TOLD = [answer for id, answer in ANSWERS.items() if id in BY_FILE]
 TOLD += ["12288 × 49152", "2 ** (m + 1)", "2 ** −24", "mantissa / 1024", "b i j", "(p q c)",
          "h q k", "kv g n m", "b h s d", "n / 3", "989.5e12", "random data", "'d k'", "B × D × K",
          "/ (2·step)", "bhkd", "g, q", "reversed"]  # fmt: skip
@@ -224,7 +220,7 @@ TOLD += ["12288 × 49152", "2 ** (m + 1)", "2 ** −24", "mantissa / 1024", "b i
 
 @pytest.mark.parametrize("answer", TOLD)
 def test_no_hint_tells_an_answer_its_own_or_another_s(answer):
-    hints = {hint for id in EARLY for hint in exercise(id).hints}
+    hints = {hint for id in BY_FILE for hint in exercise(id).hints}
     assert not {hint for hint in hints if answer in hint}
 
 
@@ -243,7 +239,7 @@ def test_sizes_are_told_apart_by_their_products():
     assert len(ones) == 4 and programs.normal(9).tolist() != programs.normal(9).tolist()
 
 
-FIRST = {id: right[0] for id, (right, _) in EARLY.items() if right}
+FIRST = {id: right[0] for id, (right, _) in BY_FILE.items() if right}
 CLASSES = {id for id, answer in FIRST.items() if isinstance(answer, type)}
 PROGRAMS = {id: a for id, a in FIRST.items() if callable(a) and id not in CLASSES}
 OF_TENSORS = PROGRAMS.keys() - {"01.4", "02.4", "02.7", "04.6"}
