@@ -13,7 +13,7 @@ from course_utils import check, hardware, measure
 from course_utils.check import exercise as machinery
 from course_utils.check import programs, timed
 from course_utils.session import session
-from tests import answers_tensors, answers_training
+from tests import answers_models, answers_tensors, answers_training
 from tests.answers_tensors import VIEWS
 
 
@@ -91,6 +91,7 @@ CASES = {
          (230.4, "per parameter")],
     ),
     **answers_tensors.CASES,
+    **answers_models.CASES,
     **answers_training.CASES,
     "07.5": (
         [MEMORY / 16],
@@ -204,7 +205,8 @@ def test_hints_come_one_at_a_time_and_end(id):
 
 ANSWERS = {"00.1": "0.7996", "00.2": "1638", "00.3": "25.28", "00.4": "80e9", "01.2": "170",
            "01.1": "(2, 48, 8)", "04.2": "887", "04.3": "0.343", "05.2": "46080",
-           "02.1": "1207959552"}  # fmt: skip
+           "02.1": "1207959552", "06.1": "235146", "06.3": "0.0625", "06.5": "0.0782",
+           "06.7": "0.2041"}  # fmt: skip
 
 
 @pytest.mark.parametrize(("id", "answer"), ANSWERS.items())
@@ -214,16 +216,18 @@ def test_no_reply_to_a_wrong_answer_contains_the_right_one(id, answer):
     assert not any(answer in reply for reply in replies)
 
 
-# Each is a whole answer of chapters 01 to 05, or the one line that is left to write.
-TOLD = [answer for id, answer in ANSWERS.items() if "01" <= id < "06"]
+# Each is a whole answer of chapters 01 to 06, or the one line that is left to write.
+HINTED = answers_tensors.CASES | answers_models.CASES
+TOLD = [answer for id, answer in ANSWERS.items() if id in HINTED]
 TOLD += ["12288 × 49152", "2 ** (m + 1)", "2 ** −24", "mantissa / 1024", "b i j", "(p q c)",
          "h q k", "kv g n m", "b h s d", "n / 3", "989.5e12", "random data", "'d k'", "B × D × K",
-         "/ (2·step)"]  # fmt: skip
+         "/ (2·step)", "2 / 512", "2/512", "784·256", "randn(4", "permutation(8",
+         "(1 + 0.3²)", "1.09", "yield name", "1/√", "/ 24", "24 branches"]  # fmt: skip
 
 
 @pytest.mark.parametrize("answer", TOLD)
 def test_no_hint_tells_an_answer_its_own_or_another_s(answer):
-    hints = {hint for id in answers_tensors.CASES for hint in exercise(id).hints}
+    hints = {hint for id in HINTED for hint in exercise(id).hints}
     assert not {hint for hint in hints if answer in hint}
 
 
@@ -347,6 +351,25 @@ def test_exchanged_strides_of_a_patch_are_named():
     wrong = x.as_strided((4, 3, 3, 4), (1, 6, 1, 6))
     assert "exchanged" in check.ex01_memory._which(wrong, x, 3, 4)
     assert check.ex01_memory._which(torch.zeros(4, 3, 3, 4), x, 3, 4) == ""
+
+
+@pytest.mark.parametrize(
+    ("rms", "state", "word"),
+    [(1.0, "right", "is 1, × 1 per layer"), (0.51, "right", "× 0.9778"), (1.9, "right", "is 1.9"),
+     (2.1, "wrong", "a smaller s"), (0.4, "wrong", "a larger s"),
+     (1e-30, "wrong", "is 1e-30, × 0.1 per layer")],
+)  # fmt: skip
+def test_a_scale_is_judged_by_the_signal_that_it_leaves(monkeypatch, rms, state, word):
+    monkeypatch.setattr(check.ex06_scales, "_median_rms", lambda s: rms)
+    verdict = check.ex06_5(0.0783)
+    assert (verdict.state, verdict.measured) == (state, True) and word in verdict.words
+    assert repr(verdict).startswith("On this machine ")
+
+
+def test_the_signal_of_a_leaky_network_is_what_arithmetic_says():
+    for s in (1e-6, 0.07, 0.0782, 10.0):
+        predicted = (300 * s**2 * (1 + 0.3**2) / 2) ** 15
+        assert 0.5 < check.ex06_scales._median_rms(s) / predicted < 2
 
 
 def test_what_is_timed_really_runs():
