@@ -1,24 +1,9 @@
-"""Answers to the exercises of chapters 06 to 10: right ones, and wrong ones with a reply's word."""
+"""Answers to the exercises of chapters 07 to 10: right ones, and wrong ones with a reply's word."""
 
 import numpy as np
 import torch
 
 from course_utils.train import optimizers
-
-
-def own(seed, permutation=True, numbers=True):
-    source = torch.Generator().manual_seed(seed if numbers else 0)
-    order = np.random.default_rng(seed if permutation else 0).permutation(8)
-    return torch.randn(4, generator=source), order
-
-
-def globally(seed):
-    torch.manual_seed(seed)
-    return torch.randn(4), np.random.default_rng(seed).permutation(8)
-
-
-def unseeded(seed):
-    return torch.randn(4), np.random.default_rng(seed).permutation(8)
 
 
 class Momentum(optimizers.Optimizer):
@@ -153,34 +138,6 @@ BYTES = {"SGD": 12e9, "momentum": 18e9, "AdaGrad": 18e9, "AdamW": 24e9}
 LOOPS = {"A": "zero_grad", "B": "use lr", "C": "same device", "D": "train mode"}
 
 CASES = {
-    "06.1": (
-        [235_146],
-        [(234_752, "weights alone"), (235_146 + 784, "need no bias"), (940_584, "not bytes"),
-         (235_920, "each output"), (784 * 256 * 1280, "add up"), (10, "too small")],
-    ),
-    "06.2": (
-        [{"middle", "scale"}, ["scale", "middle"]],
-        [({"middle"}, "1 of 2"), ({"last"}, "nn.Sequential is a module"),
-         ({"middle", "scale", "shift"}, "nn.Parameter"), ({"first", "middle"}, "nn.Linear"),
-         ({"bias"}, "no attribute"), ({1}, "no attribute"), (set(), "0 of 2"), ("middle", "a set")],
-    ),
-    "06.3": (
-        [0.0625],
-        [(0.04419, "half of it away"), (0.00390625, "variance"), (0.08839, "under the root"),
-         (0.02795, "Xavier"), (0.03125, "the gradient"), (0.0221, "over the inputs"),
-         (1 / 512, "twice as much"), (1.0, "too large")],
-    ),
-    "06.4": (
-        [own, lambda seed: tuple(part.tolist() for part in own(seed))],
-        [(globally, "generator of torch"), (unseeded, "two calls"),
-         (lambda seed: own(seed, permutation=False), "permutation stays"),
-         (lambda seed: own(seed, numbers=False), "numbers stay"),
-         (lambda seed: (own(seed)[0].sigmoid(), own(seed)[1]), "between 0 and 1"),
-         (lambda seed: (own(seed)[0], torch.from_numpy(own(seed)[1])), "comes from torch"),
-         (lambda seed: torch.ones(4), "a pair"), (lambda seed: ([1, 2], range(8)), "4 numbers"),
-         (lambda seed: (torch.ones(4), [0] * 8), "permutation of 0 to 7"),
-         (lambda: None, "TypeError")],
-    ),
     "07.1": (
         [Momentum, optimizers.Momentum],
         [(PlainSGD, "nothing is carried"), (Averaged, "average"), (Still, "does not move"),

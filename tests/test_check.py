@@ -428,6 +428,25 @@ def test_exchanged_strides_of_a_patch_are_named():
     assert check.ex01_memory._which(torch.zeros(4, 3, 3, 4), x, 3, 4) == ""
 
 
+@pytest.mark.parametrize(
+    ("rms", "state", "word"),
+    [(1.0, "right", "is 1, × 1 per layer"), (0.51, "right", "× 0.9778"), (1.9, "right", "is 1.9"),
+     (2.1, "wrong", "a smaller s"), (0.4, "wrong", "a larger s"),
+     (1e-30, "wrong", "is 1e-30, × 0.1 per layer")],
+)  # fmt: skip
+def test_a_scale_is_judged_by_the_signal_that_it_leaves(monkeypatch, rms, state, word):
+    monkeypatch.setattr(check.ex06_scales, "_median_rms", lambda s: rms)
+    verdict = check.ex06_5(0.0783)
+    assert (verdict.state, verdict.measured) == (state, True) and word in verdict.words
+    assert repr(verdict).startswith("On this machine ")
+
+
+def test_the_signal_of_a_leaky_network_is_what_arithmetic_says():
+    for s in (1e-6, 0.07, 0.0782, 10.0):
+        predicted = (300 * s**2 * (1 + 0.3**2) / 2) ** 15
+        assert 0.5 < check.ex06_scales._median_rms(s) / predicted < 2
+
+
 def test_what_is_timed_really_runs():
     assert timed.matmul_time(64, 64, budget=0.05).value > 0
     assert timed.copy_time(64, torch.bfloat16, budget=0.05).value > 0

@@ -152,14 +152,24 @@ def number(
     answer = finite(answer)
     if math.isclose(answer, right, rel_tol=within) if within else answer == right:
         return
-    closely = within if exact_mistakes else max(within, slips.ROUNDED)
-    rounded = [(float(f"{value:.{n}g}"), why) for n in (4, 3) for value, why in mistakes]
-    known = [*mistakes, *([] if exact_mistakes else rounded)]
-    if mistake := slips.named(answer, known, within=closely):
-        raise Wrong(mistake)
+    mistaken(answer, mistakes, within=within, exact=exact_mistakes)
     way = "too large" if answer > right else "too small"
     off = slips.power_of_ten(answer, right)
     raise Wrong(f"{answer:g}{f' {unit}' if unit else ''} is {way}{f': {off}' if off else '.'}")
+
+
+def mistaken(
+    answer: float, mistakes: Sequence[tuple[float, str]], *, within: float, exact: bool = False
+) -> None:
+    """Raise `Wrong` with the sentence of the first of the `mistakes` that leads to `answer`.
+
+    They are recognised in four digits or three, or with `exact` within a share `within` alone.
+    """
+    closely = within if exact else max(within, slips.ROUNDED)
+    rounded = [(float(f"{value:.{n}g}"), why) for n in (4, 3) for value, why in mistakes]
+    known = [*mistakes, *([] if exact else rounded)]
+    if mistake := slips.named(answer, known, within=closely):
+        raise Wrong(mistake)
 
 
 def finite(answer: object) -> float:
