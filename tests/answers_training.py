@@ -1,9 +1,7 @@
-"""Answers to the exercises of chapters 06 to 10: right ones, and wrong ones with a reply's word."""
+"""Answers to chapters 06 and 08 to 10: right ones, and wrong ones with a word of the reply."""
 
 import numpy as np
 import torch
-
-from course_utils.train import optimizers
 
 
 def own(seed, permutation=True, numbers=True):
@@ -19,107 +17,6 @@ def globally(seed):
 
 def unseeded(seed):
     return torch.randn(4), np.random.default_rng(seed).permutation(8)
-
-
-class Momentum(optimizers.Optimizer):
-    average = False
-
-    def update(self, p, g, state, lr, momentum):
-        share = 1 - momentum if self.average else 1
-        state["v"] = momentum * state["v"] + share * g if "v" in state else g.clone()
-        p -= lr * state["v"]
-
-
-class Averaged(Momentum):
-    average = True
-
-
-class FromZero(optimizers.Optimizer):
-    def update(self, p, g, state, lr, momentum):
-        old = state.get("v", torch.zeros_like(p))
-        state["v"] = momentum * old + (1 - momentum) * g
-        p -= lr * state["v"]
-
-
-class Uphill(optimizers.Optimizer):
-    def update(self, p, g, state, lr, momentum):
-        state["v"] = momentum * state["v"] + g if "v" in state else g.clone()
-        p += lr * state["v"]
-
-
-class PlainSGD(optimizers.Optimizer):
-    def update(self, p, g, state, lr, **_):
-        p -= lr * g
-
-
-class Still(optimizers.Optimizer):
-    def update(self, p, g, state, lr, **_):
-        p = p - lr * g
-
-
-class RMSProp(optimizers.Optimizer):
-    summed, inside = False, False
-
-    def update(self, p, g, state, lr, alpha, eps):
-        old = state.get("s", torch.zeros_like(p))
-        state["s"] = old + g * g if self.summed else alpha * old + (1 - alpha) * g * g
-        root = (state["s"] + eps).sqrt() if self.inside else state["s"].sqrt() + eps
-        p -= lr * g / root
-
-
-class Summed(RMSProp):
-    summed = True
-
-
-class Inside(RMSProp):
-    inside = True
-
-
-class SwappedAlpha(optimizers.Optimizer):
-    def update(self, p, g, state, lr, alpha, eps):
-        state["s"] = (1 - alpha) * state.get("s", torch.zeros_like(p)) + alpha * g * g
-        p -= lr * g / (state["s"].sqrt() + eps)
-
-
-class Forgetful(optimizers.Optimizer):
-    def update(self, p, g, state, lr, alpha, eps):
-        s = torch.zeros_like(p)
-        p -= lr * g / ((alpha * s + (1 - alpha) * g * g).sqrt() + eps)
-
-
-class NotANumber(optimizers.Optimizer):
-    def update(self, p, g, state, lr, alpha, eps):
-        p -= lr * g / (g - g)
-
-
-class Adam(optimizers.Optimizer):
-    corrected, swapped, m, s = True, False, True, True
-
-    def update(self, p, g, state, lr, betas, eps):
-        b1, b2 = reversed(betas) if self.swapped else betas
-        zero = torch.zeros_like(p)
-        state["m"] = b1 * state.get("m", zero) + (1 - b1) * g
-        state["s"] = b2 * state.get("s", zero) + (1 - b2) * g * g
-        t = state["t"] = state.get("t", 0) + 1
-        first, second = (1 - b1**t, 1 - b2**t) if self.corrected else (1, 1)
-        first, second = (first if self.m else 1), (second if self.s else 1)
-        p -= lr * state["m"] / first / ((state["s"] / second).sqrt() + eps)
-
-
-class Biased(Adam):
-    corrected = False
-
-
-class Swapped(Adam):
-    swapped = True
-
-
-class OnlyM(Adam):
-    s = False
-
-
-class OnlyS(Adam):
-    m = False
 
 
 def windows(tokens, T, starts, shift=1):
@@ -149,7 +46,6 @@ def without(*forgotten):
     return pack, unpack
 
 
-BYTES = {"SGD": 12e9, "momentum": 18e9, "AdaGrad": 18e9, "AdamW": 24e9}
 LOOPS = {"A": "zero_grad", "B": "use lr", "C": "same device", "D": "train mode"}
 
 CASES = {
@@ -180,37 +76,6 @@ CASES = {
          (lambda seed: torch.ones(4), "a pair"), (lambda seed: ([1, 2], range(8)), "4 numbers"),
          (lambda seed: (torch.ones(4), [0] * 8), "permutation of 0 to 7"),
          (lambda: None, "TypeError")],
-    ),
-    "07.1": (
-        [Momentum, optimizers.Momentum],
-        [(PlainSGD, "nothing is carried"), (Averaged, "average"), (Still, "does not move"),
-         (FromZero, "average"), (Uphill, "climbs"), (torch.optim.SGD, "write the rule yourself"),
-         (Adam, "TypeError"), (lambda: 1, "a class")],
-    ),
-    "07.2": (
-        [RMSProp, optimizers.RMSProp],
-        [(Summed, "AdaGrad"), (Inside, "under the root"), (Forgetful, "store it"),
-         (SwappedAlpha, "they are swapped"), (NotANumber, "not a number"), (Still, "does not move"),
-         (PlainSGD, "differs")],
-    ),
-    "07.3": (
-        [Adam, optimizers.Adam],
-        [(torch.optim.Adam, "write the rule yourself"), (OnlyM, "s is not corrected"),
-         (OnlyS, "m is not corrected"), (Biased, "bias correction"), (Swapped, "swapped"),
-         (Still, "does not move"), (PlainSGD, "step 1 of 50")],
-    ),
-    "07.4": (
-        [BYTES],
-        [({**BYTES, "SGD": 3e9}, "4 bytes"), ({**BYTES, "AdamW": 18e9}, "is missing"),
-         ({**BYTES, "SGD": 18e9}, "too many"), ({**BYTES, "AdamW": 16}, "for one parameter"),
-         ({**BYTES, "AdamW": 12e9}, "not 2"), ({**BYTES, "SGD": None}, "still open"),
-         ({**BYTES, "SGD": "x"}, "number"), (12e9, "dict")],
-    ),
-    "07.6": (
-        [1.8096, 1.81, 2 * 0.999**100],
-        [(2.0, "all the same"), (2 * 0.9**100, "lr belongs"), (2 * 0.99**100, "decay belongs"),
-         (1.998, "one step"),
-         (0.999**100, "starts from 2"), (1.8, "multiply"), (1.0, "Adam's way"), (7.0, "too large")],
     ),
     "08.1": (
         [windows],

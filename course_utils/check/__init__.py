@@ -13,6 +13,8 @@ from course_utils.check import (  # noqa: F401 (each registers its exercises)
     ex05,
     ex06,
     ex07,
+    ex07_memory,
+    ex07_peak,
     ex08,
     ex09,
     ex10,
