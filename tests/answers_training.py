@@ -3,8 +3,6 @@
 import numpy as np
 import torch
 
-from course_utils.train import optimizers
-
 
 class Momentum(optimizers.Optimizer):
     average = False
@@ -134,7 +132,6 @@ def without(*forgotten):
     return pack, unpack
 
 
-BYTES = {"SGD": 12e9, "momentum": 18e9, "AdaGrad": 18e9, "AdamW": 24e9}
 LOOPS = {"A": "zero_grad", "B": "use lr", "C": "same device", "D": "train mode"}
 
 CASES = {

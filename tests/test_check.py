@@ -460,6 +460,95 @@ def test_a_copy_is_judged_by_the_clock(monkeypatch):
     assert "too long" in check.ex01_7(1000).words and "too long" in check.ex02_6(1000).words
 
 
+@pytest.mark.parametrize(
+    ("seconds", "doubt", "state", "word"),
+    [(0.010, "", "right", "10 ms"), (0.0165, "", "wrong", "too long"),
+     (0.006, "", "wrong", "too short"), (0.010, "noise", "open", "noise")],
+)  # fmt: skip
+def test_a_fused_step_is_judged_by_the_clock(monkeypatch, seconds, doubt, state, word):
+    def took(count, budget):
+        return measure.Time((seconds * count / 10**7,) * 5, 1, "cpu", doubt)
+
+    monkeypatch.setattr(check.ex07_memory, "fused_time", took)
+    verdict = check.ex07_8(10**7)
+    assert verdict.state == state and word in verdict.words and verdict.measured
+
+
+def test_a_fused_step_too_large_for_a_fifth_of_the_memory_is_not_run(monkeypatch):
+    monkeypatch.setattr(check.ex07_memory, "fused_time", lambda *_: pytest.fail("it ran"))
+    fits = hardware.machine().memory // (5 * 16)
+    assert "too large to try" in check.ex07_8(fits + 10).words
+    monkeypatch.undo()
+    assert check.ex07_memory.fused_time(1000, budget=0.05).value > 0
+
+
+WRITTEN = {id: right[0] for id, (right, _) in answers_optimizers.CASES.items() if id < "07.7"}
+WRITTEN["07.9"] = answers_optimizers.peak
+
+
+@pytest.mark.parametrize("id", sorted(WRITTEN))
+def test_a_right_optimizer_is_right_whatever_the_kernel_is_set_to(id):
+    with torch.no_grad():
+        assert exercise(id)(WRITTEN[id]).state == "right"
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert exercise(id)(WRITTEN[id]).state == "right"
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def test_the_rules_with_switches_are_torchs_until_one_is_set():
+    """So that a slip's path differs from the right one by the slip alone."""
+    problem = optimizer_runs.drawn(*optimizer_runs.SHAPES, skipping=True)
+    for kind, rule, settings in (
+        (torch.optim.SGD, optimizer_slips.sgd, {"lr": 0.2}),
+        (torch.optim.SGD, optimizer_slips.momentum, {"lr": 0.2, "momentum": 0.7}),
+        (torch.optim.Adagrad, optimizer_slips.scaled, {"lr": 0.2, "eps": 1e-4}),
+        (torch.optim.RMSprop, optimizer_slips.rmsprop, {"lr": 0.2, "alpha": 0.7, "eps": 1e-4}),
+        (torch.optim.AdamW, optimizer_slips.adam,
+         {"lr": 0.2, "betas": (0.7, 0.8), "eps": 1e-4, "weight_decay": 0.3}),
+    ):  # fmt: skip
+        theirs = optimizer_runs.run(partial(kind, **settings), problem)
+        told = partial(optimizer_slips.Told, rule=rule, **settings)
+        assert optimizer_runs.run(told, problem).like(theirs), rule
+
+
+def test_no_two_slips_of_a_rule_give_the_same_and_none_gives_the_right_path():
+    problem = optimizer_runs.drawn(optimizer_runs.SHAPES[0])
+    settings = {"lr": 0.2, "betas": (0.7, 0.85), "eps": 1e-4, "weight_decay": 0.3}
+    rule = optimizer_slips.adam
+    told = [{}, *(switches for switches, _ in optimizer_slips.ADAMW)]
+    runs = [
+        optimizer_runs.run(
+            partial(optimizer_slips.Told, rule=partial(rule, **switches), **settings), problem
+        )
+        for switches in told
+    ]
+    assert not any(one.like(other) for one, other in combinations(runs, 2))
+
+
+def test_the_predictor_is_graded_on_every_optimizer_and_form_anew():
+    one, two = (list(check.ex07_peak._plans(random.Random())) for _ in range(2))
+    assert one != two
+    for plans in (one, two):
+        pairs = {(plan.optimizer, plan.form) for plan in plans}
+        assert pairs == set(check.ex07_peak.PAIRS) and len(plans) == 20
+        where = [plan.in_backward for plan in plans]
+        assert 5 <= sum(where) <= 15
+    threads = torch.get_num_threads()
+    assert check.ex07_9(answers_optimizers.exact).words.startswith("right, and to the byte")
+    assert check.ex07_9(answers_optimizers.peak).words.startswith("right within 1 %")
+    assert torch.get_num_threads() == threads
+
+
+def test_the_formula_with_switches_is_close_to_the_exact_one():
+    """What it leaves out stays below the share by which a learner's formula may be off."""
+    for plan in check.ex07_peak._plans(random.Random()):
+        exact = answers_optimizers.exact(*plan)
+        assert check.ex07_peak.peak(plan) == answers_optimizers.peak(*plan)
+        assert exact * 0.993 < check.ex07_peak.peak(plan) < exact
+
+
 def test_progress_lists_the_chapter():
     check.ex00_1(0.7996)
     states = [row[2] for row in check.progress("00").rows]

@@ -18,6 +18,8 @@ from course_utils.check import (  # noqa: F401 (each registers its exercises)
     ex06_registry,
     ex06_scales,
     ex07,
+    ex07_memory,
+    ex07_peak,
     ex08,
     ex09,
     ex10,

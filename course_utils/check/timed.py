@@ -21,16 +21,17 @@ def takes(
     grows: int,
     piece: Callable[[int], int],
     within: float,
+    share: float = 0.25,
 ) -> str:
     """Accept a size n whose work takes `seconds` here; returns the words about its time.
 
     `timing(n, part, budget)` times `part` of the n parts of the work; `piece(n)` is a part small
-    enough to foretell the whole by. `nbytes(n)` is the memory that it needs, and the time grows as
-    n to the power `grows`; it may miss `seconds` by a factor of `within`. Raises `Wrong` for
-    another size, and `Unsure` for a doubtful timing.
+    enough to foretell the whole by. `nbytes(n)` is the memory that it needs, of which it may have
+    a `share` of this machine's, and the time grows as n to the power `grows`; it may miss `seconds`
+    by a factor of `within`. Raises `Wrong` for another size, and `Unsure` for a doubtful timing.
     """
     n = _size(answer)
-    _refuse_the_large(n, timing, nbytes(n), min(n, max(1, piece(n))))
+    _refuse_the_large(n, timing, nbytes(n), share, min(n, max(1, piece(n))))
     took = timing(n, n, 0.5)
     words = f"n = {n:,} took {units.duration(took.value, significant=3)}"
     if took.doubt:
@@ -50,10 +51,10 @@ def _size(answer: object) -> int:
     return int(n)
 
 
-def _refuse_the_large(n: int, timing: Timing, nbytes: float, part: int) -> None:
+def _refuse_the_large(n: int, timing: Timing, needed: float, share: float, part: int) -> None:
     """Raise `Wrong` for work that does not fit or would take long, as a part of it foretells."""
-    if nbytes > hardware.machine().memory / 4:
-        raise Wrong(f"too large to try: it needs {units.size(nbytes)}.")
+    if needed > share * hardware.machine().memory:
+        raise Wrong(f"too large to try: it needs {units.size(needed)}.")
     foretold = timing(n, part, 0.05).value * n / part
     if foretold > LONGEST:
         seconds = units.duration(foretold, significant=2)
