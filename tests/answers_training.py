@@ -1,4 +1,4 @@
-"""Answers to the exercises of chapters 06 to 10: right ones, and wrong ones with a reply's word."""
+"""Answers to the exercises of chapters 06 to 10 but 08: right and wrong ones, with a word each."""
 
 import numpy as np
 import torch
@@ -122,35 +122,7 @@ class OnlyS(Adam):
     m = False
 
 
-def windows(tokens, T, starts, shift=1):
-    rows = torch.tensor([[int(tokens[s + i]) for i in range(T + 1)] for s in starts])
-    return rows[:, :-1], rows[:, shift : shift + T]
-
-
-def narrow(tokens, T, starts):
-    x, y = windows(tokens, T, starts)
-    return x.int(), y.int()
-
-
-def without(*forgotten):
-    """pack and unpack that leave out some of model, optimizer, source, torch."""
-
-    def pack(model, optimizer, source):
-        states = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
-        states |= {"source": source.get_state(), "torch": torch.get_rng_state()}
-        return {name: state for name, state in states.items() if name not in forgotten}
-
-    def unpack(state, model, optimizer, source):
-        takers = {"model": model.load_state_dict, "optimizer": optimizer.load_state_dict}
-        takers |= {"source": source.set_state, "torch": torch.set_rng_state}
-        for name, value in state.items():
-            takers[name](value)
-
-    return pack, unpack
-
-
 BYTES = {"SGD": 12e9, "momentum": 18e9, "AdaGrad": 18e9, "AdamW": 24e9}
-LOOPS = {"A": "zero_grad", "B": "use lr", "C": "same device", "D": "train mode"}
 
 CASES = {
     "06.1": (
@@ -211,34 +183,6 @@ CASES = {
         [(2.0, "all the same"), (2 * 0.9**100, "lr belongs"), (2 * 0.99**100, "decay belongs"),
          (1.998, "one step"),
          (0.999**100, "starts from 2"), (1.8, "multiply"), (1.0, "Adam's way"), (7.0, "too large")],
-    ),
-    "08.1": (
-        [windows],
-        [(lambda d, T, s: windows(d, T, s, shift=0), "the inputs"),
-         (lambda d, T, s: windows(d, T, s)[::-1], "swapped"),
-         (lambda d, T, s: windows(d, T, np.minimum(s, max(0, len(d) - T - 2))), "too early"),
-         (narrow, "int64"),
-         (lambda d, T, s: windows(d, T, np.asarray(s) * 0), "not the tokens"),
-         (lambda d, T, s: windows(d, T - 1, s), "shape"), (lambda d, T, s: None, "a pair"),
-         (lambda d, T, s: (1, 2), "must be a tensor"), (lambda: 1, "TypeError")],
-    ),
-    "08.2": (
-        [498_976],
-        [(498_975, "last start"), (498_977, "T + 1"), (998_976, "2 bytes"), (488, "overlap"),
-         (487, "overlap"), (500_000 / 1025, "overlap"),
-         (998_975, "2 bytes"), (1_000_000, "2 bytes"), (500_000, "no room"), (3, "too small")],
-    ),
-    "08.3": (
-        [LOOPS, {**LOOPS, "A": " Zero_grad"}],
-        [({**LOOPS, "A": "use lr"}, "A: 'use lr' does not"), ({**LOOPS, "D": None}, "D is still"),
-         ({**LOOPS, "B": "more lr"}, "none of the four"), ({**LOOPS, "B": 3}, "none of the four"),
-         ("zero_grad", "dict")],
-    ),
-    "08.4": (
-        [without()],
-        [(without("optimizer"), "Adam begins anew"), (without("source"), "the data differ"),
-         (without("model"), "the first loss differs"), (without("torch"), "the first loss differs"),
-         ((1, 2), "a function"), (lambda: 1, "the pair"), ((lambda *a: {}, print), "neither")],
     ),
     "09.1": (
         [14],

@@ -14,6 +14,10 @@ from course_utils.check import (  # noqa: F401 (each registers its exercises)
     ex06,
     ex07,
     ex08,
+    ex08_data,
+    ex08_loop,
+    ex08_resume,
+    ex08_tester,
     ex09,
     ex10,
 )
