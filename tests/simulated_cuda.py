@@ -20,6 +20,7 @@ from course_utils.measure import (
     clock,
     contention,
     gpu_neighbours,
+    launches,
     peaks,
     private,
     queued,
@@ -143,7 +144,7 @@ class SimulatedNvml:
 
 def install(monkeypatch: pytest.MonkeyPatch, device: SimulatedCuda, nvml=None) -> SimulatedCuda:
     """Let the instruments meet `device` under the names of torch, and `nvml` as the driver."""
-    for module in (clock, contention, series, peaks, queued):
+    for module in (clock, contention, launches, series, peaks, queued):
         monkeypatch.setattr(module, "perf_counter", lambda: device.host)
     monkeypatch.setattr(hardware, "device_type", lambda name: name)
     monkeypatch.setattr(private, "keep_cuda_busy", device.keep_busy)

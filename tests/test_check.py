@@ -410,6 +410,31 @@ def test_rows_are_judged_by_the_clock(monkeypatch, seconds, doubt, state, word):
     assert verdict.state == state and word in verdict.words and verdict.measured
 
 
+@pytest.mark.parametrize(
+    ("median", "doubt", "predicted", "state", "words"),
+    [
+        (5e-3, "", 204_800, "right", "trains 204,800 tokens per second, and you predicted 204,800"),
+        (5e-3, "", 1.45 * 204_800, "right", "plan with"),
+        (5e-3, "", 204_800 / 1.45, "right", "plan with"),
+        (5e-3, "", 2 * 204_800, "wrong", "you predicted 409,600: 2 × too many."),
+        (5e-3, "", 204_800 / 4, "wrong", "4 × too few"),
+        (5e-3, "", 200, "wrong", "Those look like steps per second"),
+        (5e-3, "", 3200, "wrong", "Those look like windows per second"),
+        (5e-3, "a typical call was slow", 204_800, "open", "and a typical call was slow"),
+        (5e-3, "a typical call was slow", 1, "open", "trains 204,800"),
+    ],
+)
+def test_tokens_per_second_are_judged_by_the_clock(
+    monkeypatch, median, doubt, predicted, state, words
+):
+    samples = (median * 0.8, median, median * 3)
+    found = measure.Time(samples, 1, "cpu", doubt)
+    monkeypatch.setattr(check.ex08, "_step_time", lambda: found)
+    verdict = check.ex08_5(predicted)
+    assert (verdict.state, verdict.measured) == (state, True) and words in verdict.words
+    assert repr(verdict).startswith("On this machine ")
+
+
 def test_a_matmul_that_would_take_long_is_not_run(monkeypatch):
     asked = []
 
@@ -451,6 +476,9 @@ def test_what_is_timed_really_runs():
     assert timed.matmul_time(64, 64, budget=0.05).value > 0
     assert timed.copy_time(64, torch.bfloat16, budget=0.05).value > 0
     assert check.ex04_bounds._rows_time(2).value > 0
+    before = torch.get_num_threads()
+    step = check.ex08._step_time()
+    assert step.value > 0 and step.threads == 1 and torch.get_num_threads() == before
 
 
 def test_a_copy_is_judged_by_the_clock(monkeypatch):

@@ -31,6 +31,7 @@ from course_utils.train import (
     random_states,
     train,
 )
+from course_utils.train import __main__ as run_command
 from course_utils.train.models import MLP, Bigram, next_token_loss
 
 TOKENS = np.random.default_rng(0).integers(0, 256, 5000).astype(np.uint8)
@@ -793,8 +794,9 @@ def by_step(lines):
     """The losses in their exact form; a step that was taken twice must have had the same twice."""
     losses = {}
     for line in lines:
-        step, loss = line.split()
+        step, loss, readable = line.split()
         assert losses.setdefault(int(step), loss) == loss, f"step {step} differs"
+        assert readable == f"{float.fromhex(loss):.4f}"
     return losses
 
 
@@ -853,3 +855,37 @@ def test_a_killed_run_is_the_uninterrupted_one_bit_for_bit(tmp_path, seed, unint
     print("kills:", KILLS * len(runs), "of these during a save:", saves)
     assert losses == (uninterrupted, uninterrupted)
     assert sum(saves) >= 2 and cut == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--every", "0"], "argument --every: it must be a whole number of at least 1, got '0'"),
+        (["--every", "-5"], "at least 1, got '-5'"),
+        (["--steps", "-1"], "argument --steps: it must be a whole number of at least 0, got '-1'"),
+        (["--steps", "many"], "at least 0, got 'many'"),
+        (["--steps", "2.5"], "at least 0, got '2.5'"),
+        (["--steps", ""], "at least 0, got ''"),
+        (["--width", "0"], "argument --width: it must be a whole number of at least 1, got '0'"),
+        (["--depth", "3"], "unrecognized arguments: --depth 3"),
+    ],
+)
+def test_an_option_that_makes_no_sense_is_a_usage_error(tmp_path, capsys, options, words):
+    with pytest.raises(SystemExit) as stop:
+        run_command.main([str(tmp_path / "run"), *options])
+    said = capsys.readouterr().err
+    assert stop.value.code == 2 and words in said and said.startswith("usage: python -m")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_file_or_nothing_in_place_of_the_folder_is_a_usage_error(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    for folder, words in ((str(tmp_path / "file"), "is a file"), ("", "an empty text")):
+        with pytest.raises(SystemExit):
+            run_command.main([folder])
+        assert "argument folder: it must be" in (said := capsys.readouterr().err) and words in said
+
+
+def test_a_run_of_no_steps_ends_at_once(tmp_path):
+    words = [*command(tmp_path / "new"), "--steps", "0"]
+    assert subprocess.check_output(words, text=True, cwd=ROOT) == ""

@@ -39,7 +39,8 @@ def test_a_machine_is_recorded_and_read_back(tmp_path, monkeypatch):
 
 GPU = hardware.Run("A GPU", "cuda", 16, "2", "3", "2026-11-30", 3e12,
                    {"fp32": 50e12, "bf16": 700e12}, {},
-                   {"tf32": 350e12, "block": 512.0, "call": 8e-6, "device": 2e-6})  # fmt: skip
+                   {"tf32": 350e12, "block": 512.0, "call": 8e-6, "device": 2e-6,
+                    "pageable": 11e9, "pinned": 55e9, "kernels": 42.0, "gaps": 0.913})  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -49,6 +50,8 @@ GPU = hardware.Run("A GPU", "cuda", 16, "2", "3", "2026-11-30", 3e12,
         ("bf16 matmuls", "700 TFLOP/s, 14 × that of plain fp32"),
         ("a tensor of 4 bytes", "512 bytes of memory"),
         ("launching", "8 µs a call, of which the device works 2 µs"),
+        ("pinned copies", "55 GB/s, 5 × that from pageable memory"),
+        ("a small training step", "42 kernels, and the device waits for 91% of the time"),
     ],
 )
 def test_what_this_machine_may_lack_stands_beside_it(monkeypatch, quantity, words):
@@ -62,6 +65,18 @@ def test_what_this_machine_may_lack_stands_beside_it(monkeypatch, quantity, word
     assert "≈" not in repr(hardware.elsewhere(quantity))
     with pytest.raises(ValueError, match="quantity must be one of"):
         hardware.elsewhere("luck")
+
+
+@pytest.mark.parametrize("lacking", ["pageable", "pinned", "kernels", "gaps"])
+def test_half_of_a_pair_is_not_told(monkeypatch, lacking):
+    some = {kind: value for kind, value in GPU.accelerator.items() if kind != lacking}
+    monkeypatch.setattr(recordings, "runs", lambda: (replace(GPU, accelerator=some),))
+    quantity = "pinned copies" if lacking.startswith("p") else "a small training step"
+    assert GPU.name not in repr(hardware.elsewhere(quantity))
+
+
+def test_the_small_training_step_is_one():
+    assert record._step("cpu", 0.02) == record._copies("cpu", 0.02) == {}
 
 
 def test_a_busy_machine_is_not_recorded(tmp_path, monkeypatch, capsys):

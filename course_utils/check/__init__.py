@@ -21,6 +21,10 @@ from course_utils.check import (  # noqa: F401 (each registers its exercises)
     ex07_memory,
     ex07_peak,
     ex08,
+    ex08_data,
+    ex08_loop,
+    ex08_resume,
+    ex08_tester,
     ex09,
     ex10,
 )

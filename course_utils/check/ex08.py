@@ -1,177 +1,124 @@
-"""Checks of chapter 08: data, the loop, checkpoints."""
+"""Checks of chapter 08's numbers: windows, tokens per second, and what a disk delivers."""
 
-import copy
-from collections.abc import Mapping
+from course_utils import hardware, measure, units
+from course_utils.check.exercise import Unsure, Wrong, exercise, finite, number
+from course_utils.train import Batches, models, one_step, optimizers, text_tokens
 
-import numpy as np
-import torch
-from torch import nn
-
-from course_utils.arguments import shown
-from course_utils.check.exercise import Wrong, exercise, function, number
-
-NEEDS = {"A": "zero_grad", "B": "use lr", "C": "same device", "D": "train mode"}
-
-
-@exercise(
-    "08.1",
-    "A window has T + 1 tokens: the inputs are all but the last, the targets all but the first.",
-    "starts[:, None] + np.arange(T + 1) gives the positions of all windows at once.",
-    "Convert with astype(np.int64) before torch.from_numpy.",
-)
-def ex08_1(answer: object) -> str:
-    """Write the batcher."""
-    cut = function(answer, "a function of tokens, T and starts")
-    tokens = np.arange(100, 120, dtype=np.uint16)
-    for T, starts in ((4, [0, 7]), (19, [0]), (4, [15]), (1, [3, 3, 18])):
-        got = cut(tokens, T, np.array(starts))
-        if not isinstance(got, (tuple, list)) or len(got) != 2:
-            raise Wrong(f"a pair of inputs and targets is expected, got {shown(got)}.")
-        wanted = torch.tensor([[100 + s + i for i in range(T)] for s in starts])
-        if _equal(got[0], wanted + 1) and _equal(got[1], wanted):
-            raise Wrong("inputs and targets are swapped: the targets are one token further on.")
-        for name, part, right in zip(("inputs", "targets"), got, (wanted, wanted + 1), strict=True):
-            _same_rows(name, part, right)
-    return "right, up to the last start. One gather serves all windows."
-
-
-@exercise(
-    "08.2",
-    "First the number of tokens: each takes 2 bytes.",
-    "A window needs T + 1 tokens. Where may it start at the latest?",
-    "From 0 to len − T − 1: that is len − T places.",
-)
-def ex08_2(answer: object) -> str:
-    """Count the windows."""
-    length = 500_000
-    number(
-        answer,
-        length - 1024,
-        within=1e-9,
-        exact_mistakes=True,
-        mistakes=[
-            (length - 1025, "the last start is forgotten: from 0 to len − T − 1 are len − T."),
-            (length - 1023, "a window has T + 1 tokens: the target of the last input counts."),
-            (1_000_000 - 1025, "a token takes 2 bytes: the file has 500 000."),
-            (1_000_000, "a token takes 2 bytes, and near the end there is no room."),
-            (length / 1025, "windows may overlap: they start at any token."),
-            (1_000_000 - 1024, "a token takes 2 bytes: the file has 500 000."),
-            (length // 1024, "windows may overlap: they start at any token."),
-            (length // 1025, "windows may overlap: they start at any token."),
-            (length, "near the end there is no room for T + 1 tokens."),
-        ],
-    )
-    return "right: len − T places."
+B, T = 16, 64  # of 08.5
+NEAR = 1.5  # a prediction may be so many times too high or too low
+PAGE = 4096
+CUT = "windows may overlap: they start at any token."
+SPLIT = "the tokens are split, not the windows: none may reach into the last tenth."
 
 
 @exercise(
     "08.3",
-    "Ask of each loop: what does it forget, compared with the four things that a step does?",
-    "A: gradients add up. B: an argument that nobody reads. C: where is the data?",
-    "D: after a test the model is still in evaluation mode, so dropout is off.",
+    "First count tokens, not bytes, and leave out what is not for training.",
+    "How many tokens does one window need with its targets, and where does the last one start?",
+    "Try it with 5 tokens and T = 2: write the windows down, and count where they start.",
 )
 def ex08_3(answer: object) -> str:
-    """Four broken loops."""
-    if not isinstance(answer, Mapping):
-        raise Wrong(f"a dict from each letter to a remedy is expected, got {shown(answer)}.")
-    for letter, right in NEEDS.items():
-        got = answer.get(letter)
-        if got is None:
-            raise Wrong(f"{letter} is still open.")
-        word = got.strip().lower() if isinstance(got, str) else got
-        if word not in NEEDS.values():
-            raise Wrong(f"{letter}: {shown(got)} is none of the four remedies.")
-        if word != right:
-            raise Wrong(f"{letter}: {word!r} does not mend this loop. Go through it line by line.")
-    return "all four. Only C raises an error; the others train, badly."
+    """Count the windows."""
+    length = 450_000
+    number(
+        answer,
+        length - 1024,
+        within=0,
+        exact_mistakes=True,
+        mistakes=[
+            (length - 1025, "one start is forgotten: the first is 0, and the last counts too."),
+            (length - 1023, "a window has T + 1 tokens: the target of the last input counts."),
+            (500_000 - 1024, "that is the whole file: the last tenth is not for training."),
+            (500_000 - 1025, "that is the whole file, and one start is forgotten."),
+            (50_000 - 1024, "that is the part that is kept back."),
+            (900_000 - 1024, "those are bytes: a token takes 2."),
+            (900_000 - 1025, "those are bytes: a token takes 2."),
+            (1_000_000 - 1024, "those are bytes, and of the whole file."),
+            (225_000 - 1024, "that is int32: a token takes 2 bytes here."),
+            (length, "near the end there is no room for a window."),
+            *((value, CUT) for value in _one_after_the_other(length)),
+            *((value, SPLIT) for value in (449_078, 449_078.4, 449_079)),
+            (449_000, "that is rounded: the exact number is asked for."),
+        ],
+    )
+    return "right: len − T of the part that is trained on."
+
+
+def _one_after_the_other(length: int) -> list[float]:
+    """How many windows there are if none overlaps, in the ways to round it."""
+    exact = [length / 1024, length / 1025]
+    return [rounded for value in exact for rounded in (value, round(value, 2), int(value), 440)]
 
 
 @exercise(
-    "08.4",
-    "What changes from step to step? The model, the optimizer's state, and two generators.",
-    "model.state_dict(), optimizer.state_dict(), source.get_state(), torch.get_rng_state().",
-    "unpack is the mirror: load_state_dict twice, source.set_state, torch.set_rng_state.",
+    "08.5",
+    "Run a few steps of it yourself: train returns how long a step took.",
+    "How many tokens has a batch, and how many batches does a second have room for?",
+    "This model is four times as wide as the chapter's: which part of a step grows with it?",
+    measured=True,
 )
-def ex08_4(answer: object) -> str:
-    """Resume exactly."""
-    if not isinstance(answer, (tuple, list)) or len(answer) != 2:
-        raise Wrong(f"the pair (pack, unpack) is expected, got {shown(answer)}.")
-    pack, unpack = (function(part, "a function") for part in answer)
-    before = torch.get_rng_state()
-    try:
-        _resume(pack, unpack)
-    finally:
-        torch.set_rng_state(before)
-    return "right: the resumed run is the uninterrupted one, bit for bit."
+def ex08_5(answer: object) -> str:
+    """Tokens per second, predicted and measured here."""
+    predicted = finite(answer)
+    if predicted <= 0:
+        raise Wrong(f"a number of tokens per second above 0 is expected, got {predicted:g}.")
+    step = _step_time()
+    trained = B * T / step.median
+    words = f"it trains {trained:,.0f} tokens per second, and you predicted {predicted:,.0f}"
+    if step.doubt:
+        raise Unsure(f"{words}, and {step.doubt}")
+    off = predicted / trained
+    if 1 / NEAR <= off <= NEAR:
+        return f"{words}. That is close enough to plan with."
+    for factor, what in ((B * T, "steps"), (T, "windows")):
+        if 1 / NEAR <= off * factor <= NEAR:
+            raise Wrong(f"{words}. Those look like {what} per second.")
+    raise Wrong(f"{words}: {units.ratio(max(off, 1 / off))} too {'many' if off > 1 else 'few'}.")
 
 
-class _Run:
-    """A small run with dropout, Adam, and data from a generator of its own."""
-
-    def __init__(self, seed: int) -> None:
-        torch.manual_seed(seed)
-        self.model = nn.Sequential(nn.Linear(6, 6), nn.Dropout(0.5), nn.Linear(6, 1))
-        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.1)
-        self.source = torch.Generator().manual_seed(seed)
-
-    def steps(self, many: int) -> tuple[list[float], list[float]]:
-        """The first input and the loss of each step."""
-        inputs, losses = [], []
-        for _ in range(many):
-            x = torch.randn(8, 6, generator=self.source)
-            self.optimizer.zero_grad()
-            loss = self.model(x).square().mean()
-            loss.backward()
-            self.optimizer.step()
-            inputs.append(x[0, 0].item())
-            losses.append(loss.item())
-        return inputs, losses
-
-    @property
-    def parts(self) -> tuple[nn.Module, torch.optim.Optimizer, torch.Generator]:
-        return self.model, self.optimizer, self.source
-
-
-def _resume(pack: object, unpack: object) -> None:
-    """Pack after four steps, go on for four, and do these again from what was packed."""
-    first = _Run(0)
-    first.steps(4)
-    state = copy.deepcopy(pack(*first.parts))
-    wanted_inputs, wanted = first.steps(4)
-    second = _Run(1)
-    untouched = [p.detach().clone() for p in second.model.parameters()]
-    unpack(state, *second.parts)
-    same = all(map(torch.equal, untouched, second.model.parameters()))
-    if same and not second.optimizer.state_dict()["state"]:
-        raise Wrong("neither model nor optimizer was restored: unpack must load what pack kept.")
-    if not second.optimizer.state_dict()["state"]:
-        raise Wrong("the optimizer's state is lost: Adam begins anew.")
-    inputs, losses = second.steps(4)
-    if inputs != wanted_inputs:
-        raise Wrong("the data differ after resuming: source must be restored.")
-    if losses[0] != wanted[0]:
-        raise Wrong("the first loss differs: the model, or torch's generator (dropout), is lost.")
-    if losses != wanted:
-        raise Wrong("the first loss agrees, later ones differ: is the optimizer's state whole?")
-
-
-def _same_rows(name: str, part: object, right: torch.Tensor) -> None:
-    if not isinstance(part, torch.Tensor):
-        raise Wrong(f"the {name} must be a tensor, got {shown(part)}.")
-    if part.dtype != torch.int64:
-        raise Wrong(f"the {name} must be int64, as embeddings and losses want, got {part.dtype}.")
-    if part.shape != right.shape:
-        raise Wrong(f"the {name} must have shape {tuple(right.shape)}, got {tuple(part.shape)}.")
-    if part.equal(right):
-        return
-    if name == "targets" and part.equal(right - 1):
-        raise Wrong("the targets are the inputs: they must be one token further on.")
-    if part[:, 0].equal(right[:, 0] - 1):
-        raise Wrong(f"the {name} begin one token too early: every start up to len − T − 1 counts.")
-    raise Wrong(f"the {name} are not the tokens at the starts.")
-
-
-def _equal(part: object, right: torch.Tensor) -> bool:
-    return (
-        isinstance(part, torch.Tensor) and part.shape == right.shape and bool((part == right).all())
+def _step_time() -> measure.Time:
+    """Of one step of the byte bigram of width 256, where this machine computes best."""
+    device = hardware.backend()
+    model = models.Bigram(width=256).to(device).train()
+    adamw = optimizers.AdamW(model.parameters(), lr=1e-2)
+    feed = Batches(text_tokens(), batch=B, context=T, seed=1, device=device)
+    return measure.time(
+        lambda: one_step(model, adamw, *next(feed), models.next_token_loss),
+        budget=0.9,
+        device=device,
+        threads=1,
     )
+
+
+@exercise(
+    "08.7",
+    "How many bytes of a window are used, and what does the disk deliver if it lies in one page?",
+    "A window that begins near the end of a page needs the next one, too. How often is that so?",
+    "Of the 2048 even bytes of a page, from how many does a window reach past the page's end?",
+)
+def ex08_7(answer: object) -> str:
+    """Read amplification."""
+    used = 2 * 129
+    number(
+        answer,
+        expected_pages(used, 2) * PAGE / used,
+        within=0.01,
+        mistakes=[
+            (PAGE / used, "windows that cross the end of a page need two."),
+            (PAGE / 129, "that is two pages for each window, or one byte for each token."),
+            (expected_pages(used, 2) * PAGE / 129, "a token has 2 bytes."),
+            (expected_pages(129, 1) * PAGE / 129, "that is uint8: a token has 2 bytes here."),
+            (used / PAGE, "the ratio is upside down."),
+            (used / PAGE / expected_pages(used, 2), "the ratio is upside down."),
+            (expected_pages(used, 2), "those are pages for each window: bytes are asked for."),
+            (expected_pages(used, 2) * PAGE, "those are bytes for each window, used or not."),
+            (8 * expected_pages(used, 2) * PAGE / used, "a byte has eight bits: count bytes."),
+        ],
+    )
+    return "right. A loader that reads each page once, in order, is delivered what it uses."
+
+
+def expected_pages(nbytes: int, itemsize: int) -> float:
+    """Pages that `nbytes` in a row touch on average, from a random multiple of `itemsize` on."""
+    starts = range(0, PAGE, itemsize)
+    return sum(1 + (start + nbytes - 1) // PAGE for start in starts) / len(starts)

@@ -22,7 +22,9 @@ class Run:
     `products` maps a number format to the seconds that an n × n matmul took, by n. `accelerator`
     has what a processor lacks, as far as the device has it: 'tf32' (FLOP/s of fp32 matmuls that run
     as TF32), 'block' (bytes that the allocator hands out for 4), 'call' and 'device' (seconds of
-    one small operation, from Python and on the device).
+    one small operation, from Python and on the device), 'pageable' and 'pinned' (B/s of copies from
+    the processor's memory), 'kernels' and 'gaps' (how many a small training step launches, and the
+    share of its time in which the device waits).
     """
 
     device: str
@@ -56,6 +58,8 @@ QUANTITIES: dict[str, Callable[[Run], str | None]] = {
     "bf16 matmuls": lambda run: _ratio(run.peaks.get("bf16"), run.peaks["fp32"]),
     "a tensor of 4 bytes": lambda run: _bytes(run.accelerator.get("block")),
     "launching": lambda run: _launch(**run.accelerator),
+    "pinned copies": lambda run: _copies(**run.accelerator),
+    "a small training step": lambda run: _step(**run.accelerator),
 }
 
 
@@ -115,6 +119,20 @@ def _launch(call: float | None = None, device: float | None = None, **_: float) 
         return None
     called, worked = (units.duration(seconds, significant=2) for seconds in (call, device))
     return f"{called} a call, of which the device works {worked}"
+
+
+def _copies(pageable: float | None = None, pinned: float | None = None, **_: float) -> str | None:
+    """The rate from pinned memory, and how many times the one from pageable memory it is."""
+    if pageable is None or pinned is None:
+        return None
+    rate = units.rate(pinned, unit="B/s", significant=3)
+    return f"{rate}, {units.ratio(pinned / pageable)} that from pageable memory"
+
+
+def _step(kernels: float | None = None, gaps: float | None = None, **_: float) -> str | None:
+    if kernels is None or gaps is None:
+        return None
+    return f"{kernels:.0f} kernels, and the device waits for {gaps:.0%} of the time"
 
 
 def _rate(value: float | None) -> str:

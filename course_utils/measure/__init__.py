@@ -9,16 +9,20 @@ from course_utils.measure.bandwidth import (
 from course_utils.measure.clock import Time, time
 from course_utils.measure.counter import Flops, flops
 from course_utils.measure.footprint import Memory, fake, memory
+from course_utils.measure.launches import Kernels, kernels
 from course_utils.measure.operands import Dtypes, dtypes
 from course_utils.measure.peaks import Peak, measured_peak, reference_peak
 from course_utils.measure.quantity import Quantity
 from course_utils.measure.roofline import Limits, Ridge, limits
 from course_utils.measure.series import Sweep, sweep
+from course_utils.measure.transfers import HostCopies, host_copies
 
 __all__ = [
     "Bandwidth",
     "Dtypes",
     "Flops",
+    "HostCopies",
+    "Kernels",
     "Limits",
     "Memory",
     "Peak",
@@ -30,6 +34,8 @@ __all__ = [
     "dtypes",
     "fake",
     "flops",
+    "host_copies",
+    "kernels",
     "limits",
     "measured_bandwidth",
     "measured_peak",

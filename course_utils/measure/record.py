@@ -15,6 +15,7 @@ from datetime import date
 from pathlib import Path
 
 import torch
+from torch import nn
 
 from course_utils import hardware, measure
 from course_utils.arguments import positive
@@ -85,7 +86,29 @@ def _accelerator(device: str, budget: float) -> dict[str, float]:
         del kept
     if device == "cuda" and torch.cuda.get_device_capability() >= (8, 0):
         found["tf32"] = _as_tf32(device, budget)
-    return found
+    return found | _copies(device, budget) | _step(device, budget)
+
+
+def _copies(device: str, budget: float) -> dict[str, float]:
+    """B/s from the kinds of the processor's memory that this device can copy from."""
+    found = measure.host_copies(device=device, budget=budget)
+    rates = {"pageable": found.pageable, "pinned": found.pinned}
+    return {kind: rate.value for kind, rate in rates.items() if rate is not None}
+
+
+def _step(device: str, budget: float) -> dict[str, float]:
+    """What a training step of a byte bigram launches; nothing where that cannot be seen."""
+    model = nn.Sequential(nn.Embedding(256, 64), nn.Linear(64, 256)).to(device)
+    adamw = torch.optim.AdamW(model.parameters())
+    tokens = torch.randint(256, (16 * 64,), device=device)
+
+    def step() -> None:
+        adamw.zero_grad()
+        nn.functional.cross_entropy(model(tokens), tokens).backward()
+        adamw.step()
+
+    found = measure.kernels(step, device=device, budget=budget)
+    return {"kernels": float(found.launched), "gaps": found.gaps} if found.launched else {}
 
 
 def _as_tf32(device: str, budget: float) -> float:

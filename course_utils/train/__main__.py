@@ -1,11 +1,13 @@
 """A run that survives a crash: `python -m course_utils.train FOLDER` trains, saves, and resumes.
 
-It trains a small byte model on Python's own documentation and prints, after each step, its number
-and its loss as an exact (hexadecimal) float. Started again, it continues from the last checkpoint.
+It trains a small byte model on Python's own documentation and prints, after each step, its number,
+its loss as an exact (hexadecimal) float, and the same loss to be read. Started again, it continues
+from the last checkpoint.
 """
 
 import argparse
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -36,16 +38,45 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _tell(step: Step) -> None:
-    print(step.number, step.loss.hex(), flush=True)
+    print(step.number, step.loss.hex(), f"{step.loss:.4f}", flush=True)
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m course_utils.train", description=__doc__)
-    parser.add_argument("folder", type=Path, help="where the checkpoints are")
-    parser.add_argument("--steps", type=int, default=60, help="steps of the whole run")
-    parser.add_argument("--every", type=int, default=5, help="steps between two checkpoints")
-    parser.add_argument("--width", type=int, default=32, help="width of the embedding")
+    parser.add_argument("folder", type=_folder, help="where the checkpoints are")
+    for name, default, least, words in (
+        ("--steps", 60, 0, "steps of the whole run"),
+        ("--every", 5, 1, "steps between two checkpoints"),
+        ("--width", 32, 1, "width of the embedding"),
+    ):
+        parser.add_argument(name, type=_whole(least), default=default, help=words)
     return parser.parse_args(arguments)
+
+
+def _folder(text: str) -> Path:
+    """The path of a folder, which need not be there yet."""
+    path = Path(text)
+    if not text.strip():
+        raise argparse.ArgumentTypeError("it must be the name of a folder, got an empty text")
+    if path.exists() and not path.is_dir():
+        raise argparse.ArgumentTypeError(f"it must be a folder, and {path} is a file")
+    return path
+
+
+def _whole(least: int) -> Callable[[str], int]:
+    """What reads a whole number of at least `least` from the command line."""
+
+    def read(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = least - 1
+        if value < least:
+            words = f"it must be a whole number of at least {least}, got {text!r}"
+            raise argparse.ArgumentTypeError(words)
+        return value
+
+    return read
 
 
 if __name__ == "__main__":

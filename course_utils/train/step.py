@@ -13,7 +13,7 @@ from course_utils.train.fp8 import Fp8Linear
 LossFn = Callable[[Tensor, Tensor], Tensor]
 
 
-class Diverged(RuntimeError):
+class Diverged(FloatingPointError, RuntimeError):
     """Training cannot go on: the loss, the gradients or a parameter are not finite.
 
     A loss that is not finite is noticed before the backward pass, so that the model is still as the

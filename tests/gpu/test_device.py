@@ -176,6 +176,29 @@ def test_the_bandwidth_is_at_most_the_datasheet_s():
         assert 0.5 * sheet.bandwidth < found.value < 1.05 * sheet.bandwidth
 
 
+def test_copies_from_the_processor_s_memory():
+    found = measure.host_copies()
+    print(found)
+    assert found.pageable.value > 1e8
+    if KIND == "cuda":  # PCIe 6 delivers 128 GB/s, the link of a Grace Hopper 450
+        assert found.pageable.value < 1.1 * found.pinned.value < 500e9
+
+
+@on_cuda
+def test_what_one_call_launches():
+    """One matmul is one kernel, or two where its sum is split; its time is that of the clock."""
+    call = product(4096)
+    found, took = measure.kernels(call), measure.time(call)
+    print(found, took, sep="\n")
+    assert 1 <= found.launched <= 2 and found.operations == 1
+    assert found.busy == pytest.approx(took.value, rel=0.15) and found.gaps < 0.1
+    x = torch.ones(1, device=KIND)
+    small = measure.kernels(lambda: [x.add_(1) for _ in range(50)])
+    print(small)
+    assert small.launched == small.operations == 50 and small.gaps > 0.3
+    assert "add" in small.longest[0][0].lower()
+
+
 @on_cuda
 @pytest.mark.skipif(
     KIND == "cuda" and torch.cuda.get_device_capability() < (8, 0), reason="it has no TF32"

@@ -118,6 +118,20 @@ def test_the_sweep_the_peak_and_the_limits():
     assert bounds.overhead.device == "pretend" and bounds.ridge.value > 0
 
 
+def test_copies_from_pageable_memory_and_none_from_pinned():
+    found = measure.host_copies(2**20, budget=0.1)
+    assert found.device == "pretend" and found.pageable.value > 0 and found.pinned is None
+    assert "this accelerator has no pinned memory" in repr(found) and "B/s" in repr(found)
+
+
+def test_what_is_launched_there_is_not_seen():
+    _, _, step = layers()
+    found = measure.kernels(step, budget=0.05)
+    assert found.device == "pretend" and found.operations > 10 and found.whole > 0
+    assert found.launched is found.busy is found.gaps is None
+    assert repr(found).count("the profiler does not see this device") == 3
+
+
 def test_flops_are_counted_there():
     model, x, step = layers()
     found, same = measure.flops(step), measure.flops(lambda: model.cpu()(x.cpu()))
