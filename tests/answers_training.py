@@ -1,4 +1,4 @@
-"""Answers to the exercises of chapters 06 to 10: right ones, and wrong ones with a reply's word."""
+"""Answers to exercises of chapters 06, 07, 08, 10: right ones, wrong ones with a reply's word."""
 
 import numpy as np
 import torch
@@ -239,30 +239,6 @@ CASES = {
         [(without("optimizer"), "Adam begins anew"), (without("source"), "the data differ"),
          (without("model"), "the first loss differs"), (without("torch"), "the first loss differs"),
          ((1, 2), "a function"), (lambda: 1, "the pair"), ((lambda *a: {}, print), "neither")],
-    ),
-    "09.1": (
-        [14],
-        [(18, "in bf16 here"), (12, "is missing"), (10, "master copy"), (16, "read this one again"),
-         (22, "2 bytes each"), (20, "second copy"), (8, "pure bf16"), (100, "too large")],
-    ),
-    "09.2": (
-        [32, 2**12, 65536.0],
-        [(16, "too small"), (131072, "too large"), (1000, "no power of two"), (-64, "above 0"),
-         (0, "above 0"), (65504, "no power of two")],
-    ),
-    "09.3": (
-        [{"softmax", "sum of a million numbers", "cross-entropy", "optimizer update"},
-         ["Softmax ", "sum of a million numbers", "cross-entropy", "optimizer update"]],
-        [({"softmax"}, "1 of 4"), ({"matmul", "softmax"}, "matmul may run"),
-         ({"convolution"}, "it is a product"), ({"dropout"}, "not in the list"), ({3}, "not in"),
-         (set(), "0 of 4"), ("softmax", "a set")],
-    ),
-    "09.4": (
-        [2**-9],
-        [(2**-8, "a whole step"), (2**-7, "near 1"), (2**-10, "going down"), 
-         (0.001, "a larger one"),
-         (2**-11, "fp16"), (0.002, "power of two exactly"),
-         (1.0, "too large")],
     ),
     "10.1": (
         [174_604_259_328, 174.6e9],

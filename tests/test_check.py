@@ -13,7 +13,7 @@ from course_utils import check, hardware, measure
 from course_utils.check import exercise as machinery
 from course_utils.check import programs, timed
 from course_utils.session import session
-from tests import answers_tensors, answers_training
+from tests import answers_precision, answers_tensors, answers_training
 from tests.answers_tensors import VIEWS
 
 
@@ -92,6 +92,7 @@ CASES = {
     ),
     **answers_tensors.CASES,
     **answers_training.CASES,
+    **answers_precision.CASES,
     "07.5": (
         [MEMORY / 16],
         [(MEMORY / 4, "parameters alone"), (MEMORY / 8, "SGD"), (MEMORY / 12, "two numbers"),
@@ -204,7 +205,8 @@ def test_hints_come_one_at_a_time_and_end(id):
 
 ANSWERS = {"00.1": "0.7996", "00.2": "1638", "00.3": "25.28", "00.4": "80e9", "01.2": "170",
            "01.1": "(2, 48, 8)", "04.2": "887", "04.3": "0.343", "05.2": "46080",
-           "02.1": "1207959552"}  # fmt: skip
+           "02.1": "1207959552", "09.1": "14", "09.4": "2⁻⁹", "09.5": "299",
+           "09.7": "133144"}  # fmt: skip
 
 
 @pytest.mark.parametrize(("id", "answer"), ANSWERS.items())
@@ -214,8 +216,19 @@ def test_no_reply_to_a_wrong_answer_contains_the_right_one(id, answer):
     assert not any(answer in reply for reply in replies)
 
 
-# Each is a whole answer of chapters 01 to 05, or the one line that is left to write.
+# Each is a whole answer of chapters 01 to 05 or 09, or the one line that is left to write.
 TOLD = [answer for id, answer in ANSWERS.items() if "01" <= id < "06"]
+TOLD += [
+    "299",
+    "133144",
+    "133 144",
+    "2⁻⁹",
+    "2**-9",
+    "bytes: 14",
+    " 32 ",
+    "& -65536",
+    "randint(2**16",
+]
 TOLD += ["12288 × 49152", "2 ** (m + 1)", "2 ** −24", "mantissa / 1024", "b i j", "(p q c)",
          "h q k", "kv g n m", "b h s d", "n / 3", "989.5e12", "random data", "'d k'", "B × D × K",
          "/ (2·step)"]  # fmt: skip
@@ -223,7 +236,8 @@ TOLD += ["12288 × 49152", "2 ** (m + 1)", "2 ** −24", "mantissa / 1024", "b i
 
 @pytest.mark.parametrize("answer", TOLD)
 def test_no_hint_tells_an_answer_its_own_or_another_s(answer):
-    hints = {hint for id in answers_tensors.CASES for hint in exercise(id).hints}
+    ids = [*answers_tensors.CASES, *answers_precision.CASES]
+    hints = {hint for id in ids for hint in exercise(id).hints}
     assert not {hint for hint in hints if answer in hint}
 
 
@@ -242,7 +256,8 @@ def test_sizes_are_told_apart_by_their_products():
     assert len(ones) == 4 and programs.normal(9).tolist() != programs.normal(9).tolist()
 
 
-FIRST = {id: right[0] for id, (right, _) in answers_tensors.CASES.items() if right}
+OF_PROGRAMS = answers_tensors.CASES | answers_precision.CASES
+FIRST = {id: right[0] for id, (right, _) in OF_PROGRAMS.items() if right}
 PROGRAMS = {id: answer for id, answer in FIRST.items() if callable(answer)}
 OF_TENSORS = PROGRAMS.keys() - {"01.4", "02.4", "02.7", "04.6"}
 

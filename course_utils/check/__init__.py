@@ -15,6 +15,8 @@ from course_utils.check import (  # noqa: F401 (each registers its exercises)
     ex07,
     ex08,
     ex09,
+    ex09_memory,
+    ex09_rounding,
     ex10,
 )
 from course_utils.check.exercise import REGISTRY, Exercise, Verdict, progress
