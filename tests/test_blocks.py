@@ -124,6 +124,24 @@ def test_a_block_far_below_the_tensors_largest_is_lost_in_nvfp4_alone():
     assert all(rounded(values, kind)[32:][0] == pytest.approx(1e-3, rel=0.1) for kind in MX)
 
 
+@pytest.mark.parametrize("size", [50_000.0, 2.0**60, 2.0**-60])
+def test_without_the_tensors_scale_nvfp4_could_not_hold_these(size):
+    """A block's scale, its largest |x| / 6, lies beyond E4M3's 448 or below all of its numbers."""
+    values = [size * element / 6 for element in E2M1 for _ in (1, 2)]
+    assert size / 6 > 448 or size / 6 < E4M3[1] / 2
+    came = rounded(values + [size / 100] * 16, "NVFP4")
+    assert came == pytest.approx(values + [size / 100] * 16, rel=2**-4)
+    alone = nearest(Fraction(size / 6), E4M3)  # what E4M3 makes of the scale without the tensor's
+    assert not 0.5 < 6 * alone / size < 1.5
+
+
+def test_the_scale_of_a_tensor_is_its_largest_number_over_448_times_6():
+    of_tensor = 3.0
+    values = torch.zeros(2, 16)
+    values[0, 0], values[1, :2] = 448 * 6 * of_tensor, torch.tensor([6.0, 1.0]) * of_tensor
+    assert torch.equal(round_blocks(values, "NVFP4"), values)
+
+
 def test_blocks_lie_along_the_last_dimension_and_do_not_mix():
     torch.manual_seed(0)
     x = torch.randn(3, 2, 64) * torch.tensor([1.0, 100.0]).repeat_interleave(32)

@@ -26,6 +26,8 @@ from course_utils.check import (  # noqa: F401 (each registers its exercises)
     ex08_resume,
     ex08_tester,
     ex09,
+    ex09_memory,
+    ex09_rounding,
     ex10,
 )
 from course_utils.check.exercise import REGISTRY, Exercise, Verdict, progress

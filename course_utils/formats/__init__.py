@@ -1,4 +1,4 @@
-"""Number formats: bit by bit, in blocks that share a scale, and whole tensors rounded to fp8."""
+"""Number formats: bit by bit, in blocks that share a scale, and tensors rounded to fp8 and TF32."""
 
 from course_utils.formats.bits import (
     FORMATS,
@@ -12,7 +12,8 @@ from course_utils.formats.bits import (
     spacing,
 )
 from course_utils.formats.blocks import KINDS, bytes_per_element, round_blocks
-from course_utils.formats.fp8 import round_fp8
+from course_utils.formats.fp8 import delayed_scale, round_fp8
+from course_utils.formats.rounding import round_stochastic, round_tf32
 
 __all__ = [
     "FORMATS",
@@ -20,6 +21,7 @@ __all__ = [
     "Format",
     "bytes_per_element",
     "decode",
+    "delayed_scale",
     "encode",
     "exact",
     "fields",
@@ -27,5 +29,7 @@ __all__ = [
     "neighbours",
     "round_blocks",
     "round_fp8",
+    "round_stochastic",
+    "round_tf32",
     "spacing",
 ]

@@ -1,8 +1,8 @@
 """Block formats by simulation: small elements that share a scale, as MXFP8, MXFP4 and NVFP4 do.
 
-Elements are rounded in fp32 by this module's own arithmetic, which is exact for these widths, so
-that no result depends on what a cast does. Sources: OCP Microscaling Formats (MX) Specification 1.0
-(2023) for MXFP8 and MXFP4; NVIDIA, Pretraining Large Language Models with NVFP4 (2025) for NVFP4.
+Elements are rounded in fp32 arithmetic that is exact for these widths. Sources: OCP Microscaling
+Formats (MX) Specification 1.0 (2023) for MXFP8 and MXFP4; NVIDIA, Pretraining Large Language Models
+with NVFP4 (2025) for NVFP4.
 """
 
 from dataclasses import dataclass
@@ -11,8 +11,9 @@ import torch
 from jaxtyping import Float, Float32
 from torch import Tensor
 
-from course_utils.arguments import one_of, shown
+from course_utils.arguments import one_of
 from course_utils.formats.bits import E2M1, E4M3, Format
+from course_utils.formats.steps import floats, floor_log2, nearest, power
 
 
 @dataclass(frozen=True)
@@ -61,49 +62,29 @@ def round_blocks(x: Float[Tensor, "... n"], kind: str) -> Float32[Tensor, "... n
     largest = rows.abs().amax(-1, keepdim=True)
     scale = _power_of_two(largest, blocks) if blocks.power_of_two else _e4m3(largest, blocks)
     scaled = torch.where(scale > 0, rows / scale, 0.0)  # a scale that was rounded to 0
-    return (_round(scaled, blocks.element) * scale).flatten(-2)
+    return (nearest(scaled, blocks.element) * scale).flatten(-2)
 
 
 def _power_of_two(largest: Float32[Tensor, "... 1"], blocks: Blocks) -> Float32[Tensor, "... 1"]:
     """The scale of each block, a power of two (E8M0); a block of zeros has the smallest."""
-    exponent = _floor_log2(largest) - blocks.element.largest_exponent
-    return _power(exponent.clamp(min=_SMALLEST_E8M0))
+    exponent = floor_log2(largest) - blocks.element.largest_exponent
+    return power(exponent.clamp(min=_SMALLEST_E8M0))
 
 
 def _e4m3(largest: Float32[Tensor, "... 1"], blocks: Blocks) -> Float32[Tensor, "... 1"]:
     """The scale of each block: one E4M3 number times the fp32 scale of the whole tensor."""
     of_tensor = largest.amax() / float(E4M3.largest * blocks.element.largest)
     relative = torch.where(of_tensor > 0, largest / float(blocks.element.largest) / of_tensor, 0.0)
-    return _round(relative, E4M3) * of_tensor
-
-
-def _round(x: Float32[Tensor, "..."], element: Format) -> Float32[Tensor, "..."]:
-    """The nearest number of `element` to each of x; torch.round takes ties to the even one."""
-    exponent, largest = _floor_log2(x).clamp(min=element.smallest_exponent), float(element.largest)
-    step = _power(exponent - element.mantissa_bits)
-    return (torch.round(x / step) * step).clamp(-largest, largest)
-
-
-def _floor_log2(x: Float32[Tensor, "..."]) -> Tensor:
-    """The exponent of the largest power of two up to |x|; −150, below all of fp32, for 0."""
-    return torch.where(x == 0, -150, torch.frexp(x).exponent - 1)
-
-
-def _power(exponent: Tensor) -> Float32[Tensor, "..."]:
-    """2 to the `exponent`, looked up among exact ones: fp32 holds those from −149 to 127."""
-    exact = [2.0**e for e in range(-149, 128)]
-    return torch.tensor(exact, device=exponent.device)[exponent.long() + 149]
+    return nearest(relative, E4M3) * of_tensor
 
 
 def _checked(x: object, kind: str, size: int) -> Float32[Tensor, "... n"]:
-    if not isinstance(x, Tensor) or not x.is_floating_point():
-        raise TypeError(f"x must be a tensor of floats, got {shown(x)}")
+    x = floats(x)
     if x.ndim == 0 or x.shape[-1] % size or x.numel() == 0:
         raise ValueError(
             f"{kind} needs a last dimension that is a multiple of {size}, "
             f"got the shape {tuple(x.shape)}"
         )
-    x = x.float()
     if not x.isfinite().all():
         raise ValueError(f"{kind} needs finite numbers, got NaN, an infinity or one beyond fp32")
     return x
