@@ -3,6 +3,7 @@
 import math
 import random
 import re
+from functools import cache
 from itertools import combinations
 
 import numpy as np
@@ -13,7 +14,7 @@ from course_utils import check, hardware, measure
 from course_utils.check import exercise as machinery
 from course_utils.check import programs, timed
 from course_utils.session import session
-from tests import answers_tensors, answers_training
+from tests import answers_tensors, answers_training, answers_transformer
 from tests.answers_tensors import VIEWS
 
 
@@ -92,6 +93,7 @@ CASES = {
     ),
     **answers_tensors.CASES,
     **answers_training.CASES,
+    **answers_transformer.CASES,
     "07.5": (
         [MEMORY / 16],
         [(MEMORY / 4, "parameters alone"), (MEMORY / 8, "SGD"), (MEMORY / 12, "two numbers"),
@@ -111,6 +113,16 @@ def fresh_session(monkeypatch):
     monkeypatch.setattr(session, "hints", {})
     monkeypatch.setattr(session, "tried", set())
     monkeypatch.setattr(session, "solved", set())
+
+
+RUNS = cache(check.ex10_runs.random_runs)  # of 10.6: drawn once, and weighed once
+FOUND = cache(check.ex10_runs.found)
+
+
+@pytest.fixture(autouse=True)
+def weighed_once(monkeypatch):
+    monkeypatch.setattr(check.ex10_capstone, "random_runs", RUNS)
+    monkeypatch.setattr(check.ex10_capstone, "found", FOUND)
 
 
 def test_every_exercise_has_its_cases():

@@ -49,12 +49,13 @@ def test_every_logit_is_that_of_the_whole_text(shape):
 
 
 @every_shape
-def test_the_cache_has_the_predicted_bytes(shape):
+@pytest.mark.parametrize("more", [1, 4])
+def test_the_cache_has_the_predicted_bytes(shape, more):
     model, start = started(shape, batch=2)
     cache = KVCache(shape)
     assert (cache.tokens, cache.nbytes) == (0, 0)
-    sample(model, start, 4, torch.Generator(), cache)
-    assert cache.tokens == 3 + 4 - 1  # the last one is drawn and not yet read
+    sample(model, start, more, torch.Generator(), cache)
+    assert cache.tokens == 3 + more - 1  # the last one is drawn and not yet read
     assert cache.nbytes == predict.kv_cache(shape, 2, cache.tokens, element=8)
     stored = {x.untyped_storage().nbytes() for layer in cache.layers for x in vars(layer).values()}
     assert sum(stored) * 2 * shape.layers == cache.nbytes  # no view of something larger

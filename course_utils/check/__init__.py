@@ -16,6 +16,8 @@ from course_utils.check import (  # noqa: F401 (each registers its exercises)
     ex08,
     ex09,
     ex10,
+    ex10_capstone,
+    ex10_plans,
 )
 from course_utils.check.exercise import REGISTRY, Exercise, Verdict, progress
 
