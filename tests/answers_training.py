@@ -190,31 +190,4 @@ CASES = {
          (2**-11, "fp16"), (0.002, "power of two exactly"),
          (1.0, "too large")],
     ),
-    "10.1": (
-        [174_604_259_328, 174.6e9],
-        [(175e9, "published"), (12 * 12288**2, "one layer"),
-         (96 * 12 * 12288**2, "embeddings are missing"),
-         (174_604_259_328 + 50257 * 12288, "tied"), (174_604_259_328 / 96, "single layer"),
-         (698e9, "not bytes"), (1e9, "too small")],
-    ),
-    "10.2": (
-        [53_024, 53_000],
-        [(159_000, "like with like"), (17_675, "backward pass in it"), (4_241_943, "80 layers"),
-         (106_048, "equals the products"), (26_512, "equals the products"),
-         (434_375_000, "width"), (10, "too small")],
-    ),
-    "10.3": (
-        [68_719_476_736, 68.7e9],
-        [(34_359_738_368, "half of it"), (137_438_953_472, "2 bytes"), (1_073_741_824, "64"),
-         (274_877_906_944, "share"), (2_147_483_648, "32 layers"), (8_388_608, "one token"),
-         (64, "GiB"), (131_072, "one conversation"),
-         (536_870_912, "128 numbers"), (5, "too small")],
-    ),
-    "10.4": (
-        [6.36e11, 635.96e9],
-        [(1.272e12, "sparsity"), (1.59e12, "MFU is missing"),
-         (2.544e11, "counts once"), (4.306e10, "fp32 peak"), (1.908e12, "forward"),
-         (9.937e9, "single device"),
-         (4.543e10, "one day"), (3.816e12, "divide by 6"), (7.36e6, "86 400"), (636, "number of")],
-    ),
 }  # fmt: skip

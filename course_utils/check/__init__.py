@@ -29,6 +29,8 @@ from course_utils.check import (  # noqa: F401 (each registers its exercises)
     ex09_memory,
     ex09_rounding,
     ex10,
+    ex10_capstone,
+    ex10_plans,
 )
 from course_utils.check.exercise import REGISTRY, Exercise, Verdict, progress
 

@@ -1,19 +1,28 @@
 """Two small transformers, written to be read: GPT-2's kind and Llama's.
 
-Both read token numbers of shape (B, T) and return logits of shape (B, T, vocabulary).
+Both read token numbers of shape (B, T) and return logits of shape (B, T, vocabulary). With a KV
+cache they read only the tokens that it does not hold yet: a whole prompt first, then one at a time.
 """
 
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
 from course_utils.predict.configs import TransformerConfig
+from course_utils.train.kv_cache import KVCache, LayerCache
 
 
-def transformer(config: TransformerConfig) -> nn.Module:
-    """The model of `config`; weights have a standard deviation of 1/√inputs, biases are 0."""
-    return GPT(config) if config.style == "gpt" else Llama(config)
+def transformer(config: TransformerConfig, *, checkpointing: bool = False) -> nn.Module:
+    """The model of `config`; weights have a standard deviation of 1/√inputs, biases are 0.
+
+    With `checkpointing`, autograd keeps each block's input alone, and the backward pass runs the
+    block's whole forward pass once more.
+    """
+    model = GPT(config) if config.style == "gpt" else Llama(config)
+    model.checkpointing = checkpointing
+    return model
 
 
 class GPT(nn.Module):
@@ -24,7 +33,7 @@ class GPT(nn.Module):
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
-        self.config = config
+        self.config, self.checkpointing = config, False
         self.tokens = nn.Embedding(config.vocabulary, config.width)
         self.positions = nn.Embedding(config.context, config.width)
         self.blocks = nn.ModuleList(GPTBlock(config) for _ in range(config.layers))
@@ -34,12 +43,14 @@ class GPT(nn.Module):
             self.head.weight = self.tokens.weight
         self.apply(_scaled_weights)
 
-    def forward(self, ids: Int64[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
-        """The logits of the next token at every position."""
-        positions = torch.arange(_fitting(self, ids), device=ids.device)
+    def forward(
+        self, ids: Int64[Tensor, "B T"], cache: KVCache | None = None
+    ) -> Float[Tensor, "B T V"]:
+        """The logits of the next token at every position; `ids` follow those in the `cache`."""
+        positions = torch.arange(*_positions(self, ids, cache), device=ids.device)
         x = self.tokens(ids) + self.positions(positions)
-        for block in self.blocks:
-            x = block(x)
+        for block, kept in zip(self.blocks, _layers(self, cache), strict=True):
+            x = _run(self, block, x, kept)
         return self.head(self.norm(x))
 
 
@@ -55,10 +66,13 @@ class GPTBlock(nn.Module):
         self.out = nn.Linear(q, d)
         self.up, self.down = nn.Linear(d, config.hidden), nn.Linear(config.hidden, d)
 
-    def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+    def forward(
+        self, x: Float[Tensor, "B T D"], cache: LayerCache | None = None
+    ) -> Float[Tensor, "B T D"]:
         """`x` plus what attention adds between positions, and the feed-forward layer at each."""
         widths = (self.config.q_width, self.config.kv_width, self.config.kv_width)
-        x = x + self.out(attention(*self.qkv(self.norm1(x)).split(widths, -1), self.config))
+        q_k_v = self.qkv(self.norm1(x)).split(widths, -1)
+        x = x + self.out(attention(*q_k_v, self.config, cache=cache))
         return x + self.down(F.gelu(self.up(self.norm2(x))))
 
 
@@ -70,7 +84,7 @@ class Llama(nn.Module):
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
-        self.config = config
+        self.config, self.checkpointing = config, False
         self.tokens = nn.Embedding(config.vocabulary, config.width)
         self.blocks = nn.ModuleList(LlamaBlock(config) for _ in range(config.layers))
         self.norm = nn.RMSNorm(config.width)
@@ -79,12 +93,16 @@ class Llama(nn.Module):
             self.head.weight = self.tokens.weight
         self.apply(_scaled_weights)
 
-    def forward(self, ids: Int64[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
-        """The logits of the next token at every position."""
-        rotary = rotary_embedding(_fitting(self, ids), self.config.head_width, ids.device)
+    def forward(
+        self, ids: Int64[Tensor, "B T"], cache: KVCache | None = None
+    ) -> Float[Tensor, "B T V"]:
+        """The logits of the next token at every position; `ids` follow those in the `cache`."""
+        first, end = _positions(self, ids, cache)
+        rotary = rotary_embedding(end - first, self.config.head_width, ids.device, first=first)
         x = self.tokens(ids)
-        for block in self.blocks:
-            x = block(x, rotary)
+        rotary = tuple(table.to(x.dtype) for table in rotary)
+        for block, kept in zip(self.blocks, _layers(self, cache), strict=True):
+            x = _run(self, block, x, rotary, kept)
         return self.head(self.norm(x))
 
 
@@ -102,11 +120,14 @@ class LlamaBlock(nn.Module):
         self.down = nn.Linear(h, d, bias=False)
 
     def forward(
-        self, x: Float[Tensor, "B T D"], rotary: tuple[Tensor, Tensor]
+        self,
+        x: Float[Tensor, "B T D"],
+        rotary: tuple[Tensor, Tensor],
+        cache: LayerCache | None = None,
     ) -> Float[Tensor, "B T D"]:
         """`x` plus what attention adds between positions, and the feed-forward layer at each."""
         a = self.norm1(x)
-        x = x + self.out(attention(self.q(a), self.k(a), self.v(a), self.config, rotary))
+        x = x + self.out(attention(self.q(a), self.k(a), self.v(a), self.config, rotary, cache))
         b = self.norm2(x)
         return x + self.down(F.silu(self.gate(b)) * self.up(b))
 
@@ -117,30 +138,36 @@ def attention(
     v: Float[Tensor, "B T KV"],
     config: TransformerConfig,
     rotary: tuple[Tensor, Tensor] | None = None,
+    cache: LayerCache | None = None,
 ) -> Float[Tensor, "B T Q"]:
     """Causal attention: each position averages the values at positions up to its own.
 
     With fewer KV heads than heads, a group of heads shares each of them (grouped-query attention).
-    `rotary` holds the cosines and sines of `rotary_embedding`, applied to queries and keys.
+    `rotary` holds the cosines and sines of `rotary_embedding`, applied to queries and keys. The
+    keys and values of a `cache` come before the new ones, which it keeps.
     """
     q, k, v = (t.unflatten(-1, (-1, config.head_width)).transpose(1, 2) for t in (q, k, v))
     if rotary is not None:
         q, k = apply_rotary(q, *rotary), apply_rotary(k, *rotary)
+    if cache is not None:
+        k, v = cache.extended(k, v)
     grouped = config.kv_heads < config.heads
-    mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=grouped)
+    causal = q.shape[2] == k.shape[2]  # otherwise a single query, which may look at all keys
+    mixed = F.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=grouped)
     return mixed.transpose(1, 2).flatten(-2)
 
 
 def rotary_embedding(
-    tokens: int, width: int, device: torch.device, base: float = 500_000.0
+    tokens: int, width: int, device: torch.device, base: float = 500_000.0, first: int = 0
 ) -> tuple[Float[Tensor, "T W"], Float[Tensor, "T W"]]:
     """Cosines and sines of the angles by which each position rotates each pair of numbers.
 
-    Pair i of a head of `width` numbers rotates by position × base^(−2i / width).
+    Pair i of a head of `width` numbers rotates by position × base^(−2i / width); positions count
+    from `first`.
     Source: Su et al. 2021, RoFormer; the base is Llama 3's.
     """
     frequencies = base ** (-torch.arange(0, width, 2, device=device) / width)
-    angles = torch.arange(tokens, device=device)[:, None] * frequencies.repeat(2)
+    angles = torch.arange(first, first + tokens, device=device)[:, None] * frequencies.repeat(2)
     return angles.cos(), angles.sin()
 
 
@@ -153,27 +180,58 @@ def apply_rotary(
 
 
 def sample(
-    model: nn.Module, ids: Int64[Tensor, "1 T"], tokens: int, generator: torch.Generator
-) -> Int64[Tensor, "1 N"]:
+    model: nn.Module,
+    ids: Int64[Tensor, "B T"],
+    tokens: int,
+    generator: torch.Generator,
+    cache: KVCache | None = None,
+) -> Int64[Tensor, "B N"]:
     """`ids` and `tokens` more, each drawn from the model's probabilities given those before it.
 
-    The model sees the last `context` tokens at most.
+    The model sees the last `context` tokens at most. A `cache`, a new one or that of the call that
+    made `ids`, changes no probability: with it the model reads `ids` once and then one token at a
+    time. Beyond the context it saves nothing: the window slides, each token's position changes and
+    with it its key, so that every further token reads its whole window again.
     """
     with torch.no_grad():
         for _ in range(tokens):
-            logits = model(ids[:, -model.config.context :])[:, -1]
+            logits = model(_unread(ids, model.config.context, cache), cache)[:, -1]
             drawn = torch.multinomial(logits.softmax(-1), 1, generator=generator)
             ids = torch.cat((ids, drawn), dim=1)
     return ids
 
 
-def _fitting(model: nn.Module, ids: Tensor) -> int:
-    """The number of positions in `ids`; ValueError if the context does not hold them."""
-    if not 0 < ids.shape[1] <= model.config.context:
+def _unread(ids: Tensor, context: int, cache: KVCache | None) -> Tensor:
+    """The last `context` tokens of `ids`, without those that the cache holds."""
+    window = ids[:, -context:]
+    if cache is None:
+        return window
+    if ids.shape[1] > context:
+        cache.clear()
+    return window[:, cache.tokens :]
+
+
+def _run(model: nn.Module, block: nn.Module, *inputs: object) -> Tensor:
+    """What `block` makes of `inputs`, recomputed in the backward pass if the model says so."""
+    if model.checkpointing:
+        return checkpoint(block, *inputs, use_reentrant=False, early_stop=False)
+    return block(*inputs)
+
+
+def _layers(model: nn.Module, cache: KVCache | None) -> list[LayerCache | None]:
+    return [None] * len(model.blocks) if cache is None else cache.layers
+
+
+def _positions(model: nn.Module, ids: Tensor, cache: KVCache | None) -> tuple[int, int]:
+    """The first position of `ids`, behind the cache, and the end; ValueError if they do not fit."""
+    held, new = 0 if cache is None else cache.tokens, ids.shape[1]
+    room = 1 if held else model.config.context
+    if not 0 < new <= room or held + new > model.config.context:
+        behind = f" and one at a time behind the {held} of the cache" if held else ""
         raise ValueError(
-            f"ids must have 1 to {model.config.context} tokens, the context, got {ids.shape[1]}"
+            f"ids must have 1 to {model.config.context} tokens, the context{behind}, got {new}"
         )
-    return ids.shape[1]
+    return held, held + new
 
 
 def _scaled_weights(module: nn.Module) -> None:
