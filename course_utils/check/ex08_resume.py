@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import nn
 
-from course_utils.arguments import cause, shown
+from course_utils.arguments import cause, one_line, shown
 from course_utils.check.exercise import Wrong, exercise, function
 
 STEPS = 4  # before what is packed, and after it
@@ -124,7 +124,7 @@ def _must_be_copies(packed: object, later: object) -> None:
         return
     both = isinstance(packed, Mapping) and isinstance(later, Mapping)
     changed = [key for key in packed if not _same(packed[key], later.get(key))] if both else []
-    which = f"the entry {shown(changed[0])}" if changed else "it"
+    which = f"the entry {one_line(repr(changed[0]), 40)}" if changed else "it"
     raise Wrong(f"what was packed changed while the run went on: {which} is no copy.")
 
 

@@ -28,10 +28,11 @@ def ex08_6(answer: object) -> str:
     missed = [flaw for flaw in FLAWED if not said[flaw]]
     if not alarms and not missed:
         return f"right: it passes {len(RIGHT)} right loops and finds {len(FLAWED)} broken ones."
-    words = [f"{len(missed)} of {len(FLAWED)} broken loops pass"]
-    words += [f"and {len(alarms)} of {len(RIGHT)} right ones are called broken."]
-    words += [_why(missed[0].kind if missed else "")]
-    raise Wrong(" ".join(words))
+    counts = (
+        f"it lets {len(missed)} of {len(FLAWED)} broken loops pass, and calls {len(alarms)} of "
+        f"{len(RIGHT)} right ones broken."
+    )
+    raise Wrong(f"{counts} {_why(missed[0].kind if missed else '')}")
 
 
 def _why(kind: str) -> str:
@@ -53,6 +54,7 @@ def _verdict(broken: Callable, loop: Fit, flawed: bool) -> bool:
     ) -> list[float]:
         return loop(model, optimizer, batches, loss_fn, steps)
 
+    fit.__qualname__ = "fit"
     try:
         with torch.enable_grad():
             said = broken(fit)
