@@ -24,7 +24,7 @@ from course_utils.explore.amount import Amount, doublings, read, tenths, without
 from course_utils.explore.panel import ALLOWED, Explorer, slider
 from course_utils.workshop.lab import SETTINGS
 
-EXPLORERS = [explore.cost, explore.storage, explore.float_bits, explore.roofline]
+EXPLORERS = [explore.cost, explore.storage, explore.float_bits, explore.roofline, explore.signals]
 
 
 @pytest.mark.parametrize("make", EXPLORERS)
@@ -224,6 +224,7 @@ def alone(name, make=explore.cost):
 
 AMOUNTS = [(explore.cost, name) for name in ("parameters", "tokens", "count", "mfu")]
 AMOUNTS += [(explore.roofline, name) for name in ("peak", "bandwidth", "rows", "width")]
+AMOUNTS += [(explore.signals, "scale")]
 
 
 @pytest.mark.parametrize(("make", "name"), AMOUNTS)

@@ -29,6 +29,7 @@ CALLS = {
     "intensity": {"flops": 10.0, "nbytes": 4.0},
     "kv_cache": {"config": CONFIG, "batch": 2, "tokens": 16, "element": 2},
     "largest_model": {"memory": 80e9, "bytes_per_parameter": 16, "devices": 8, "sharded": True},
+    "layer_scale": {"D": 256, "s": 0.1, "activation": "relu"},
     "matmul_flops": {"B": 2, "D": 3, "K": 4, "batch": 5},
     "position": {"index": (1, 2), "stride": (4, 1), "offset": 3},
     "preset": {"name": "small"},
@@ -52,7 +53,7 @@ STRANGE = [
 
 def test_every_function_and_argument_is_among_the_calls():
     functions = {n for n in predict.__all__ if callable(getattr(predict, n))}
-    assert functions - {"StepFlops", "StepMemory"} == set(CALLS)  # these are results
+    assert functions - {"LayerScale", "StepFlops", "StepMemory"} == set(CALLS)  # these are results
     for name in set(CALLS) - {"einsum_flops"}:
         assert list(signature(getattr(predict, name)).parameters) == list(CALLS[name])
 

@@ -30,6 +30,7 @@ from course_utils.predict.deep_linear import (
 )
 from course_utils.predict.einsum import einsum_flops
 from course_utils.predict.optimizers import OPTIMIZER_STATE, StepMemory
+from course_utils.predict.signals import LayerScale, layer_scale
 from course_utils.predict.step_memory import transformer_memory
 from course_utils.predict.transformer import (
     StepFlops,
@@ -46,6 +47,7 @@ __all__ = [
     "PRESETS",
     "RECIPES",
     "SECONDS_PER_DAY",
+    "LayerScale",
     "Recipe",
     "StepFlops",
     "StepMemory",
@@ -61,6 +63,7 @@ __all__ = [
     "intensity",
     "kv_cache",
     "largest_model",
+    "layer_scale",
     "matmul_flops",
     "position",
     "preset",
