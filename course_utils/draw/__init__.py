@@ -8,6 +8,7 @@ from course_utils.draw.autograd import graph
 from course_utils.draw.cells import mask, storage
 from course_utils.draw.cost import bars, stacked
 from course_utils.draw.floats import bits, number_line, ranges
+from course_utils.draw.histograms import magnitudes
 from course_utils.draw.lines import curves
 from course_utils.draw.phases import timeline
 from course_utils.draw.picture import Picture
@@ -23,6 +24,7 @@ __all__ = [
     "bounds",
     "curves",
     "graph",
+    "magnitudes",
     "mask",
     "number_line",
     "pattern",
