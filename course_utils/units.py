@@ -29,6 +29,7 @@ _DURATIONS = (
     (1e-6, "µs"),
     (1e-9, "ns"),
 )
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _SECONDS = {"years": 365.25 * 86400, "days": 86400, "hours": 3600, "minutes": 60}
 
 
@@ -124,6 +125,14 @@ def amount(value: float, *, significant: int = 4) -> str:
 def ratio(value: float, *, significant: int = 3) -> str:
     """A ratio as text: '1.36 ×'."""
     return f"{digits(number('value', value, at_least=0), significant)} ×"
+
+
+def power_of_two(exponent: float) -> str:
+    """2⁻²⁵ for −25; where the exponent is not whole, with two decimals: 2^-29.34."""
+    exponent = number("exponent", exponent)
+    if exponent != int(exponent):
+        return f"2^{exponent:.2f}"
+    return "2" + f"{exponent:.0f}".translate(_RAISED)
 
 
 def measured(value: str | None) -> str:

@@ -66,6 +66,8 @@ def _move(control):
         control.value = next(v for v in values if v != control.value)
     elif isinstance(control, Amount):
         control.slider.index -= 1
+    elif isinstance(control, widgets.SelectionSlider):
+        control.index += 1 if control.index + 1 < len(control.options) else -1
     elif isinstance(control, widgets.Text):
         control.value = "0.1"
     else:
@@ -84,7 +86,7 @@ def test_every_extreme_of_every_control_has_a_picture(make):
 def _extremes(control):
     if isinstance(control, widgets.Checkbox):
         return [True, False]
-    if isinstance(control, widgets.ToggleButtons):
+    if isinstance(control, widgets.ToggleButtons | widgets.SelectionSlider):
         return [o[1] if isinstance(o, tuple) else o for o in control.options]
     if isinstance(control, widgets.Text):
         return ["0", "-0", "1e-400", "1e400", "nan", "-inf", "65504", "1e-8", "448", "3"]
@@ -129,6 +131,21 @@ def test_a_rejected_combination_is_explained_and_the_picture_stays():
 def test_a_control_without_a_description_is_refused():
     with pytest.raises(ValueError, match="must have a description"):
         Explorer({"x": widgets.IntSlider()}, lambda x: None)
+
+
+def test_several_controls_are_written_and_drawn_once():
+    drawn = []
+
+    def picture(a, b):
+        drawn.append((a, b))
+        return draw.bars({"a": a, "b": b}, unit="B", title="t")
+
+    names = {name: slider(widgets.IntSlider, name, value=1, min=1, max=4) for name in "ab"}
+    explorer = Explorer(names, picture)
+    explorer.write(a=2, b=3)
+    assert drawn == [(1, 1), (2, 3)] and "b: 3 B" in explorer._words.value
+    explorer.controls["a"].value = 4
+    assert drawn[-1] == (4, 3)
 
 
 def test_pressing_a_bit_flips_it():

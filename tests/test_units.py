@@ -44,6 +44,13 @@ def test_duration(seconds, text):
     assert units.duration(seconds) == text
 
 
+def test_powers_of_two():
+    words = [units.power_of_two(exponent) for exponent in (0, 10, -134, 9.0, -29.338, 0.5)]
+    assert words == ["2⁰", "2¹⁰", "2⁻¹³⁴", "2⁹", "2^-29.34", "2^0.50"]
+    with pytest.raises(TypeError, match="exponent must be"):
+        units.power_of_two("3")
+
+
 def test_rates_counts_and_words():
     assert units.rate(989.5e12) == "989.5 TFLOP/s"
     assert units.rate(None) == "unknown"

@@ -44,6 +44,7 @@ class Explorer:
         self.controls = dict(controls)
         self._picture = picture
         self._home, self._loop = get_ident(), _running_loop()
+        self._writing = False
         self._drawn = self.values()
         self.current = picture(**self._drawn)
         self._image = widgets.Image(format="png", layout=widgets.Layout(max_width="100%"))
@@ -59,7 +60,18 @@ class Explorer:
         """The present value of each control, by name; ValueError if one cannot be read."""
         return {name: control.value for name, control in self.controls.items()}
 
+    def write(self, **values: object) -> None:
+        """Set the controls of these names, and draw once."""
+        with ONE_AT_A_TIME:
+            self._writing = True
+            for name, value in values.items():
+                self.controls[name].value = value
+            self._writing = False
+        self._changed(None)
+
     def _changed(self, _: object) -> None:
+        if self._writing:
+            return
         if self._loop is None or get_ident() == self._home:
             self._redraw()
         else:

@@ -8,7 +8,7 @@ import ipywidgets as widgets
 
 from course_utils import draw, hardware, predict, units
 from course_utils.draw.picture import Picture
-from course_utils.explore.amount import ONE_AT_A_TIME, Amount, doublings, tenths
+from course_utils.explore.amount import Amount, doublings, tenths
 from course_utils.explore.panel import Explorer, buttons
 
 FORMATS = {"fp32": "float32", "bf16": "bfloat16", "fp8": "float8_e4m3fn"}
@@ -20,7 +20,6 @@ class RooflineExplorer(Explorer):
 
     def __init__(self) -> None:
         self._devices = {device: self._button(device) for device in DEVICES}
-        self._filling = False
         h100 = hardware.find("H100 SXM")
         peak, moved = h100.promised("bf16"), h100.bandwidth
         formats = [(f"{name}, {_size(name)} B", name) for name in FORMATS]
@@ -57,17 +56,8 @@ class RooflineExplorer(Explorer):
         """Write the device's numbers for the chosen format into the fields, and draw once."""
         found = hardware.find(device)
         peak = found.promised(self.controls["dtype"].value)
-        if peak is None:
-            return
-        with ONE_AT_A_TIME:
-            self._filling = True
-            self.controls["peak"].value, self.controls["bandwidth"].value = peak, found.bandwidth
-            self._filling = False
-        self._changed(None)
-
-    def _changed(self, change: object) -> None:
-        if not self._filling:
-            super()._changed(change)
+        if peak is not None:
+            self.write(peak=peak, bandwidth=found.bandwidth)
 
 
 def roofline() -> RooflineExplorer:

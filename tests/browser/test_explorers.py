@@ -22,6 +22,7 @@ CELLS = [
     "    lambda _: threads.add(threading.current_thread() is threading.main_thread()))\nbits",
     "explore.cost()",
     "explore.storage()",
+    "explore.loss_scale()",
     "print(dict(matplotlib.rcParams) == before, threads)",
 ]
 PICTURE = """async image => {
@@ -126,6 +127,9 @@ def test_every_slider_handle_has_a_name_and_says_where_it_stands(page):
         "row step": "2",
         "first column": "1",
         "column step": "1",
+        "typical size": "2^-29.34",
+        "spread": "1.44",
+        "loss scale S": "2⁰",
     }
     handles = page.get_by_role("slider")
     assert handles.count() == len(named)
@@ -136,6 +140,26 @@ def test_every_slider_handle_has_a_name_and_says_where_it_stands(page):
     handle.press("ArrowRight")
     page.wait_for_function("h => h.ariaValueText === '20 trillion'", arg=handle.element_handle())
     handle.press("ArrowLeft")
+
+
+def test_a_loss_scale_is_moved_by_keyboard_and_a_button_writes_two_sliders(page):
+    explorer = page.locator(explorers.EXPLORER).nth(3)
+    scale, typical, spread = (
+        page.get_by_role("slider", name=name, exact=True)
+        for name in ("loss scale S", "typical size", "spread")
+    )
+    scale.press("ArrowRight")
+    explorer.get_by_text("fp16 at S = 2¹:").wait_for()
+    typical.press("End")
+    spread.press("Home")
+    explorer.get_by_text("within a factor of 2^0.50 of 2⁰").wait_for()
+    button = explorer.get_by_role("button", name="language model at its start", exact=True)
+    button.press("Enter")
+    explorer.get_by_text("within a factor of 2^1.44 of 2^-29.34").wait_for()
+    for handle, value in ((typical, "2^-29.34"), (spread, "1.44"), (scale, "2¹")):
+        assert handle.get_attribute("aria-valuetext") == value
+    scale.press("Home")
+    explorer.get_by_text("fp16 at S = 2⁰:").wait_for()
 
 
 def test_numbers_are_typed_exactly_and_the_slider_follows(page):
