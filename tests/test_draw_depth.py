@@ -10,7 +10,7 @@ DOWN = ([[5, 0, 1], [7, 3, 1]], None, None)
 
 
 def drawn(**panels):
-    return draw.layers({"forth": UP, "back": DOWN} | panels, title="t")
+    return draw.fans({"forth": UP, "back": DOWN} | panels, title="t")
 
 
 def lines(ax):
@@ -78,7 +78,7 @@ def test_numbers_are_few_and_round_and_nothing_hides_anything(power, last):
     panels = {"forth →": ([along], along, (along, along)),
               "← back": ([along[::-1]], along[::-1], (along[::-1], along[::-1]))}  # fmt: skip
     title = "No activation, 60 layers of width 512, s = 0.00001: signal vanishing, gradients kept"
-    figure = draw.layers(panels, title=title).figure
+    figure = draw.fans(panels, title=title).figure
     figure.set_dpi(176)
     figure.draw_without_rendering()
     labels = [ax._left_title for ax in figure.axes if ax._left_title.get_text()]
@@ -124,4 +124,4 @@ def test_powers_of_ten_are_written_as_such():
 )  # fmt: skip
 def test_panels_that_cannot_be_drawn_are_refused(panels, message):
     with pytest.raises(ValueError, match=message):
-        draw.layers(panels, title="t")
+        draw.fans(panels, title="t")

@@ -7,7 +7,7 @@ drawn, which serves as alternative text and is what the tests compare.
 from course_utils.draw.autograd import graph
 from course_utils.draw.cells import mask, storage
 from course_utils.draw.cost import bars, stacked
-from course_utils.draw.depth import layers
+from course_utils.draw.depth import fans
 from course_utils.draw.floats import bits, number_line, ranges
 from course_utils.draw.linear_layers import layers
 from course_utils.draw.lines import curves
@@ -24,6 +24,7 @@ __all__ = [
     "bits",
     "bounds",
     "curves",
+    "fans",
     "graph",
     "layers",
     "mask",

@@ -24,7 +24,7 @@ Line = Sequence[float]
 Fan = tuple[Sequence[Line], Line | None, tuple[Line, Line] | None]
 
 
-def layers(panels: Mapping[str, Fan], *, title: str) -> Picture:
+def fans(panels: Mapping[str, Fan], *, title: str) -> Picture:
     """Draw two charts over layers 0, 1, 2, ..., with one logarithmic axis for both.
 
     Each panel maps the name of what it shows to its lines: those of single draws, thin; one that

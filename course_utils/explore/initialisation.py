@@ -82,7 +82,7 @@ def _picture(activation: str, depth: int, width: int, scale: float) -> Picture:
                        line[-1], forth[-1], low[-1], high[-1])  # fmt: skip
     layers = f"{depth} layer{'s' * (depth > 1)} of width {width}"
     title = f"{NAMES[activation]}, {layers}, s = {units.digits(s)}: {_fate(forth[-1], back[0])}"
-    picture = draw.layers(dict(zip(PANELS, fans, strict=True)), title=title)
+    picture = draw.fans(dict(zip(PANELS, fans, strict=True)), title=title)
     return Picture(picture.figure, "\n".join([picture.text, said, _in_fp32(forth, back)]))
 
 
