@@ -22,6 +22,7 @@ CELLS = [
     "    lambda _: threads.add(threading.current_thread() is threading.main_thread()))\nbits",
     "explore.cost()",
     "explore.storage()",
+    "explore.signals()",
     "print(dict(matplotlib.rcParams) == before, threads)",
 ]
 PICTURE = """async image => {
@@ -126,6 +127,9 @@ def test_every_slider_handle_has_a_name_and_says_where_it_stands(page):
         "row step": "2",
         "first column": "1",
         "column step": "1",
+        "layers": "30",
+        "width D": "256",
+        "s / Kaiming's": "1",
     }
     handles = page.get_by_role("slider")
     assert handles.count() == len(named)
