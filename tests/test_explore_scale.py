@@ -155,7 +155,7 @@ def test_the_words():
         "E4M3: up to 2⁻¹⁰ a number becomes 0, below 2⁻⁶ it is subnormal, and what is rounded "
         "beyond 448 is cut to 448 or NaN, since E4M3 has no infinity.",
         "Gradients are log-normal: two thirds lie within a factor of 2² of 2⁻¹⁰. Shares are "
-        "exact, and 0 % is less than one in a billion.",
+        "closed forms; 0 % is less than one in a billion.",
         "No S leaves fewer than 0.1 % at 0 and none too large (less than one in a billion): E4M3 "
         "has too few powers of two for these gradients.",
     ]

@@ -82,7 +82,7 @@ def _picture(name: str, typical: float, spread: float, scale: int) -> Picture:
         picture.text,
         _edges(name, form),
         f"Gradients are log-normal: two thirds lie within a factor of {_power(spread)} of "
-        f"{_power(typical)}. Shares are exact, and 0 % is less than one in a billion.",
+        f"{_power(typical)}. Shares are closed forms; 0 % is less than one in a billion.",
         _which(name, before, ends, at_start),
         *([_language_model(ends)] if at_start else []),
     ]
