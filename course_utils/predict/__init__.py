@@ -29,7 +29,14 @@ from course_utils.predict.deep_linear import (
     deep_linear_parameters,
 )
 from course_utils.predict.einsum import einsum_flops
-from course_utils.predict.optimizers import OPTIMIZER_STATE, StepMemory
+from course_utils.predict.optimizers import (
+    OPTIMIZER_FORMATS,
+    OPTIMIZER_STATE,
+    StepMemory,
+    foreach_scratch,
+    optimizer_recipe,
+    scratch_copies,
+)
 from course_utils.predict.step_memory import transformer_memory
 from course_utils.predict.transformer import (
     StepFlops,
@@ -42,6 +49,7 @@ from course_utils.predict.transformer import (
 
 __all__ = [
     "ELEMENT_BYTES",
+    "OPTIMIZER_FORMATS",
     "OPTIMIZER_STATE",
     "PRESETS",
     "RECIPES",
@@ -58,13 +66,16 @@ __all__ = [
     "deep_linear_parameters",
     "einsum_flops",
     "elements",
+    "foreach_scratch",
     "intensity",
     "kv_cache",
     "largest_model",
     "matmul_flops",
+    "optimizer_recipe",
     "position",
     "preset",
     "roofline_seconds",
+    "scratch_copies",
     "seconds",
     "tensor_bytes",
     "training_days",
