@@ -24,7 +24,13 @@ from course_utils.explore.amount import Amount, doublings, read, tenths, without
 from course_utils.explore.panel import ALLOWED, Explorer, slider
 from course_utils.workshop.lab import SETTINGS
 
-EXPLORERS = [explore.cost, explore.storage, explore.float_bits, explore.roofline]
+EXPLORERS = [
+    explore.cost,
+    explore.storage,
+    explore.float_bits,
+    explore.roofline,
+    explore.optimizer_memory,
+]
 
 
 @pytest.mark.parametrize("make", EXPLORERS)
@@ -65,7 +71,7 @@ def _move(control):
         values = [o[1] if isinstance(o, tuple) else o for o in control.options]
         control.value = next(v for v in values if v != control.value)
     elif isinstance(control, Amount):
-        control.slider.index -= 1
+        control.slider.index += -1 if control.slider.index else 1
     elif isinstance(control, widgets.Text):
         control.value = "0.1"
     else:
@@ -223,6 +229,7 @@ def alone(name, make=explore.cost):
 
 
 AMOUNTS = [(explore.cost, name) for name in ("parameters", "tokens", "count", "mfu")]
+AMOUNTS += [(explore.optimizer_memory, name) for name in ("parameters", "count")]
 AMOUNTS += [(explore.roofline, name) for name in ("peak", "bandwidth", "rows", "width")]
 
 
