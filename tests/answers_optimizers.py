@@ -274,9 +274,14 @@ WRONG_PEAKS = [
         *ls, P + B * D + (min(c, P) if f == "foreach" else c))), "AdaGrad has more"),
     (lambda D, L, B, o, f: peak(D, L, B, o, "foreach" if f == "fused" else f), "one routine"),
     (lambda D, L, B, o, f: peak(D, L, B, o, "for-loop" if f == "fused" else f), "one routine"),
-    (peaks(lambda P, s, ls, c, D, L, B, f: 2 * P + s + (L + 1) * B * D + c),
-     "never there together"),
-    (peaks(lambda P, s, ls, c, D, L, B, f: 2 * P + s + (L + 1) * B * D), "never there together"),
+    *((peaks(lambda P, s, ls, c, D, L, B, f, more=more, plus=plus:
+             2 * P + s + (L + more) * B * D + plus * c), "never there together")
+      for more in (0, 1, 2) for plus in (0, 1)),
+    (peaks(lambda P, s, ls, c, D, L, B, f: 2 * (P + s) + ls[-1] + P + B * D + c),
+     "adds up two moments"),
+    (peaks(lambda P, s, ls, c, D, L, B, f: 2 * (P + s) + ls[0] + P + B * D + c),
+     "adds up two moments"),
+    (peaks(lambda P, s, ls, c, D, L, B, f: P + s + max(ls[0], ls[-1], P + B * D + c)), "its ends"),
     (peaks(lambda P, s, ls, c, D, L, B, f: P + s + max(ls)), "optimizer's step is left out"),
     (peaks(lambda P, s, ls, c, D, L, B, f: 2 * P + s + B * D + c), "backward pass is left out"),
     (peaks(lambda P, s, ls, c, D, L, B, f: P + s + max(ls[-1], P + B * D + c)), "its start only"),

@@ -240,6 +240,7 @@ def alone(name, make=explore.cost):
 
 
 AMOUNTS = [(explore.cost, name) for name in ("parameters", "tokens", "count", "mfu")]
+AMOUNTS += [(explore.optimizer_memory, name) for name in ("parameters", "count")]
 AMOUNTS += [(explore.roofline, name) for name in ("peak", "bandwidth", "rows", "width")]
 AMOUNTS += [(explore.signals, "scale")]
 

@@ -12,6 +12,7 @@ from torch.nn.functional import mse_loss
 
 from course_utils import measure, predict
 from course_utils.predict import deep_linear_flops, deep_linear_memory, deep_linear_parameters
+from course_utils.predict.optimizers import COUNTS_STEPS
 from course_utils.train.models import DeepLinear
 
 MAKERS = {
@@ -78,6 +79,31 @@ def test_the_peak_is_where_the_formula_says(optimizer, form, B, phase):
     assert deep_linear_memory(B, 64, 4, optimizer=optimizer, form=form).peak_at == phase
     phases = {event.phase for event in found.timeline if event.total == found.peak}
     assert phases == {phase.split(",")[0]}
+
+
+@pytest.mark.parametrize(
+    ("formats", "dtype"), [("all fp32", torch.float32), ("all bf16", torch.bfloat16)]
+)
+@pytest.mark.parametrize(("optimizer", "form"), CASES)
+def test_bytes_per_parameter_and_the_scratch_of_a_step(optimizer, form, formats, dtype):
+    """Two tensors of one size: the second finds the first one's denominator still there."""
+    one = 10_000
+    parameters = [torch.nn.Parameter(torch.ones(one, dtype=dtype)) for _ in range(2)]
+    for p in parameters:
+        p.grad = torch.ones_like(p)
+    found = measure.memory(MAKERS[optimizer](parameters, lr=0.01, **FORMS[form]).step)
+    said = predict.optimizer_recipe(optimizer, formats)
+    counters = 2 * 4 if optimizer in COUNTS_STEPS else 0
+    assert found.largest["parameters"] == said.parameters * 2 * one
+    assert found.largest["gradients"] == said.gradients * 2 * one
+    assert found.largest["optimizer"] == said.optimizer * 2 * one + counters
+    copies = predict.scratch_copies(optimizer, form)
+    expected = {
+        "for-loop": copies * one * dtype.itemsize,
+        "foreach": predict.foreach_scratch(optimizer, formats) * 2 * one,
+        "fused": 0,
+    }
+    assert found.largest["temporaries"] == pytest.approx(expected[form], abs=100)
 
 
 def test_the_one_number_of_the_loss_has_a_storage_of_b():

@@ -11,7 +11,7 @@ import torch
 from course_utils import measure
 from course_utils.check.exercise import Wrong, exercise, finite, function
 from course_utils.check.peak_slips import SLIPS, Plan, peak
-from course_utils.predict.optimizers import FOREACH_SCRATCH
+from course_utils.predict import scratch_copies
 from course_utils.train import models
 
 CLOSE = 0.01  # the share by which a prediction may be off
@@ -71,7 +71,7 @@ def _plans(drawn: random.Random) -> Iterator[Plan]:
     Where there is scratch, few rows let it make the peak; elsewhere, and in three further plans,
     the rows make it, at the first layer, the second or the last.
     """
-    lean = [(kind, form) for kind, form in PAIRS if form == "fused" or not FOREACH_SCRATCH[kind]]
+    lean = [pair for pair in PAIRS if not scratch_copies(*pair)]
     rest = [pair for pair in PAIRS if pair not in lean]
     asked = list(zip(drawn.sample(lean, len(lean)), cycle(SHARES), strict=False))
     asked += [(pair, drawn.choice(SHARES[:2])) for pair in rest]

@@ -6,10 +6,8 @@ left out: the loss's inputs, the step counters, the head's gradient in the backw
 
 from typing import NamedTuple
 
-from course_utils.predict.optimizers import FOR_LOOP_SCRATCH, FOREACH_SCRATCH, OPTIMIZER_STATE
+from course_utils.predict import OPTIMIZER_STATE, scratch_copies
 
-# Tensors of a layer's size: the temporary ones of this layer, and the denominator of the last one.
-FOR_LOOP = {kind: many and many + 1 for kind, many in FOR_LOOP_SCRATCH.items()}
 ALL = "first", "between", "last", "optimizer"  # moments: the layers from the data on, and the step
 
 
@@ -82,10 +80,10 @@ def _scratch(
     """Numbers in the temporary tensors of the optimizer's step."""
     form = fused if fused and plan.form == "fused" else plan.form
     if form == "for-loop":
-        many = FOR_LOOP[plan.optimizer]
+        many = scratch_copies(plan.optimizer, form)
         return loop * plan.D**2 * (many if behind else max(0, many - 1))
     if form == "foreach":
-        many = FOREACH_SCRATCH[plan.optimizer]
+        many = scratch_copies(plan.optimizer, form)
         return foreach * plan.parameters * (min(many, same) if same is not None else many)
     return 0
 

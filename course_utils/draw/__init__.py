@@ -5,6 +5,7 @@ drawn, which serves as alternative text and is what the tests compare.
 """
 
 from course_utils.draw.autograd import graph
+from course_utils.draw.capacities import needs
 from course_utils.draw.cells import mask, storage
 from course_utils.draw.cost import bars, stacked
 from course_utils.draw.depth import fans
@@ -28,6 +29,7 @@ __all__ = [
     "graph",
     "layers",
     "mask",
+    "needs",
     "number_line",
     "pattern",
     "plan",

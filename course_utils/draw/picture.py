@@ -32,6 +32,7 @@ PART_COLOURS = {
     "optimizer": GREEN,
     "activations": PINK,
     "temporaries": SKY,
+    "scratch": SKY,
 }
 
 PIXELS_PER_INCH = 88  # as shown

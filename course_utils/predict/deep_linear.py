@@ -8,12 +8,10 @@ ends; it is one number, but its storage has room for B, since mse_loss computed 
 from course_utils.arguments import count, number, one_of
 from course_utils.predict.optimizers import (
     COUNTS_STEPS,
-    FOR_LOOP_SCRATCH,
-    FOREACH_SCRATCH,
-    FORMS,
     FP32,
     OPTIMIZER_STATE,
     StepMemory,
+    scratch_copies,
 )
 
 MOST_LAYERS = 100_000
@@ -79,11 +77,8 @@ def _scratch(D: int, L: int, optimizer: str, form: str) -> int:
     In the for-loop form the previous parameter's denominator stays alive until its variable is
     reassigned: one copy more, of that parameter's size.
     """
-    if one_of("form", form, FORMS) == "fused" and optimizer == "RMSProp":
-        raise ValueError("form must be 'for-loop' or 'foreach' for RMSProp: torch has no fused one")
-    if form == "for-loop":
-        copies = FOR_LOOP_SCRATCH[optimizer]
-        alone, after_another = copies * D * D, copies * (D * D if L > 1 else D) + D * D
-        return max(alone, after_another) if copies else 0
-    P = deep_linear_parameters(D, L)
-    return FOREACH_SCRATCH[optimizer] * P if form == "foreach" else 0
+    many = scratch_copies(optimizer, form)
+    if form != "for-loop" or not many:
+        return many * deep_linear_parameters(D, L)
+    copies = many - 1
+    return max(copies * D * D, copies * (D * D if L > 1 else D) + D * D)

@@ -53,6 +53,7 @@ def _controls(page: Page, explorer: ElementHandle) -> Iterator[tuple[str, list[M
         "input[type=text]": (
             "Control+a 3 0 0 Enter",
             "Control+a 2 e 1 2 Enter",
+            "Control+a 2 e 9 Enter",
             "Control+a . 3 Enter",
         ),
         ".widget-toggle-buttons": ("Tab Space", "Tab Tab Space", "Shift+Tab Space"),
