@@ -24,7 +24,15 @@ from course_utils.explore.amount import Amount, doublings, read, tenths, without
 from course_utils.explore.panel import ALLOWED, Explorer, slider
 from course_utils.workshop.lab import SETTINGS
 
-EXPLORERS = [explore.cost, explore.storage, explore.float_bits, explore.roofline, explore.signals]
+EXPLORERS = [
+    explore.cost,
+    explore.storage,
+    explore.float_bits,
+    explore.roofline,
+    explore.signals,
+    explore.optimizer_memory,
+    explore.loss_scale,
+]
 
 
 @pytest.mark.parametrize("make", EXPLORERS)
@@ -65,7 +73,7 @@ def _move(control):
         values = [o[1] if isinstance(o, tuple) else o for o in control.options]
         control.value = next(v for v in values if v != control.value)
     elif isinstance(control, Amount):
-        control.slider.index -= 1
+        control.slider.index += -1 if control.slider.index else 1
     elif isinstance(control, widgets.SelectionSlider):
         control.index += 1 if control.index + 1 < len(control.options) else -1
     elif isinstance(control, widgets.Text):

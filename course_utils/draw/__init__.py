@@ -10,6 +10,7 @@ from course_utils.draw.cells import mask, storage
 from course_utils.draw.cost import bars, stacked
 from course_utils.draw.depth import fans
 from course_utils.draw.floats import bits, number_line, ranges
+from course_utils.draw.histograms import magnitudes
 from course_utils.draw.linear_layers import layers
 from course_utils.draw.lines import curves
 from course_utils.draw.phases import timeline
@@ -28,6 +29,7 @@ __all__ = [
     "fans",
     "graph",
     "layers",
+    "magnitudes",
     "mask",
     "needs",
     "number_line",

@@ -29,7 +29,14 @@ from course_utils.predict.deep_linear import (
     deep_linear_parameters,
 )
 from course_utils.predict.einsum import einsum_flops
-from course_utils.predict.optimizers import OPTIMIZER_STATE, StepMemory
+from course_utils.predict.optimizers import (
+    OPTIMIZER_FORMATS,
+    OPTIMIZER_STATE,
+    StepMemory,
+    foreach_scratch,
+    optimizer_recipe,
+    scratch_copies,
+)
 from course_utils.predict.signals import LayerScale, layer_scale
 from course_utils.predict.step_memory import transformer_memory
 from course_utils.predict.transformer import (

@@ -23,6 +23,7 @@ CELLS = [
     "explore.cost()",
     "explore.storage()",
     "explore.loss_scale()",
+    "explore.signals()",
     "print(dict(matplotlib.rcParams) == before, threads)",
 ]
 PICTURE = """async image => {
@@ -130,6 +131,9 @@ def test_every_slider_handle_has_a_name_and_says_where_it_stands(page):
         "typical size": "2^-29.34",
         "spread": "1.44",
         "loss scale S": "2⁰",
+        "layers": "30",
+        "width D": "256",
+        "s / Kaiming's": "1",
     }
     handles = page.get_by_role("slider")
     assert handles.count() == len(named)
