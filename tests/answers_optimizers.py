@@ -401,7 +401,7 @@ CASES = {
         [BYTES, {name: 4 * many * 1.5e9 for name, many in
                  {"SGD": 2, "momentum": 3, "AdaGrad": 3, "AdamW": 4}.items()}],
         [(each(lambda value: value / 4), "4 bytes"), (each(lambda value: value / 2), "not 2"),
-         (dict.fromkeys(BYTES, 12e9), "state is missing"),
+         (dict.fromkeys(BYTES, 12e9), "tells optimizers apart"),
          (each(lambda value: value - 6e9), "one is missing"),
          (each(lambda value: value - 12e9), "state alone"),
          (each(lambda value: value / 1.5e9), "for one parameter"),

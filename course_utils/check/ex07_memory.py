@@ -17,12 +17,10 @@ HELD = 16  # bytes per parameter: p, g, m, s
 FROZEN, TRAINED = 70e9, 0.2e9
 # What a slip makes of each optimizer's numbers, where it is made in all four.
 EVERYWHERE = [
-    ([n / 4 for n in NUMBERS.values()], "each number takes 4 bytes in fp32."),
     ([n / 2 for n in NUMBERS.values()], "fp32 takes 4 bytes per number, not 2."),
     ([2, 2, 2, 2], "the state is missing, and that is what tells optimizers apart."),
     ([n - 1 for n in NUMBERS.values()], "of parameters and gradients, one is missing."),
     ([n - 2 for n in NUMBERS.values()], "that is the state alone: add parameters and gradients."),
-    ([n / PARAMETERS for n in NUMBERS.values()], "that is for one parameter: there are 1.5e9."),
     ([n / 1e9 for n in NUMBERS.values()], "those are gigabytes: bytes are expected."),
     ([n / 2**30 for n in NUMBERS.values()], "those are GiB: bytes are expected."),
 ]
@@ -139,7 +137,6 @@ def _qlora_slips(frozen: float, adapter: float) -> list[tuple[float, str]]:
         (FROZEN * 4.5 + adapter, "a byte has eight bits."),
         (FROZEN / 2 + adapter, "the scales take half a bit per parameter, too."),
         (frozen, "the adapter is missing: it is trained, with gradients and state."),
-        (frozen + TRAINED * 4.5 / 8 * 4, "the adapter is in fp32."),
         (frozen + TRAINED * 4, "the adapter's gradients and state are missing."),
         (frozen + TRAINED * 8, "of the adapter, the state is missing."),
         (frozen + TRAINED * 12, "of the adapter, one of gradients and AdamW's two is missing."),
