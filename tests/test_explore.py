@@ -24,7 +24,8 @@ from course_utils.explore.amount import Amount, doublings, read, tenths, without
 from course_utils.explore.panel import ALLOWED, Explorer, slider
 from course_utils.workshop.lab import SETTINGS
 
-EXPLORERS = [explore.cost, explore.storage, explore.float_bits, explore.roofline]
+FREE = [explore.cost, explore.storage, explore.float_bits, explore.roofline]
+EXPLORERS = [*FREE, explore.transformer]  # whose sizes must divide each other
 
 
 @pytest.mark.parametrize("make", EXPLORERS)
@@ -72,7 +73,7 @@ def _move(control):
         control.value = control.value + (1 if control.value < control.max else -1) * control.step
 
 
-@pytest.mark.parametrize("make", EXPLORERS)
+@pytest.mark.parametrize("make", FREE)
 def test_every_extreme_of_every_control_has_a_picture(make):
     explorer = make()
     for control in explorer.controls.values():
@@ -224,6 +225,7 @@ def alone(name, make=explore.cost):
 
 AMOUNTS = [(explore.cost, name) for name in ("parameters", "tokens", "count", "mfu")]
 AMOUNTS += [(explore.roofline, name) for name in ("peak", "bandwidth", "rows", "width")]
+AMOUNTS += [(explore.transformer, name) for name in ("layers", "heads", "vocabulary", "context")]
 
 
 @pytest.mark.parametrize(("make", "name"), AMOUNTS)

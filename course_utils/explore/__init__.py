@@ -4,6 +4,7 @@ from course_utils.explore.calculator import cost
 from course_utils.explore.floats import float_bits
 from course_utils.explore.panel import Explorer
 from course_utils.explore.rooflines import roofline
+from course_utils.explore.transformers import transformer
 from course_utils.explore.views import storage
 
-__all__ = ["Explorer", "cost", "float_bits", "roofline", "storage"]
+__all__ = ["Explorer", "cost", "float_bits", "roofline", "storage", "transformer"]

@@ -4,12 +4,10 @@ from fractions import Fraction
 from functools import partial
 from math import ceil, inf
 
-import ipywidgets as widgets
-
 from course_utils import draw, hardware, predict, units
 from course_utils.draw.picture import Picture
-from course_utils.explore.amount import ONE_AT_A_TIME, Amount, doublings, tenths
-from course_utils.explore.panel import Explorer, buttons
+from course_utils.explore.amount import Amount, doublings, tenths
+from course_utils.explore.panel import Explorer, buttons, row, writer
 
 FORMATS = {"fp32": "float32", "bf16": "bfloat16", "fp8": "float8_e4m3fn"}
 DEVICES = ["L4", "A100 80GB SXM", "H100 SXM", "B200"]
@@ -19,8 +17,7 @@ class RooflineExplorer(Explorer):
     """Numbers of a device and of a matmul, and buttons that write a datasheet's into the fields."""
 
     def __init__(self) -> None:
-        self._devices = {device: self._button(device) for device in DEVICES}
-        self._filling = False
+        self._devices = {name: writer(name, partial(self._write, name)) for name in DEVICES}
         h100 = hardware.find("H100 SXM")
         peak, moved = h100.promised("bf16"), h100.bandwidth
         formats = [(f"{name}, {_size(name)} B", name) for name in FORMATS]
@@ -32,12 +29,8 @@ class RooflineExplorer(Explorer):
             "width": Amount("width n", 4096, doublings(6, 16), (64, 65_536), whole=True),
         }
         super().__init__(controls, _picture)
-        name = widgets.Label(
-            "datasheet of", layout={"width": "11em", "justify_content": "flex-end"}
-        )
-        row = widgets.HBox([name, *self._devices.values()], layout={"flex_flow": "row wrap"})
         dtype, *shown = self.box.children
-        self.box.children = (dtype, row, *shown)
+        self.box.children = (dtype, row("datasheet of", [*self._devices.values()]), *shown)
 
     def _show(self) -> None:
         """Beside the picture, offer the devices that have a peak for the format; the rest hide."""
@@ -48,26 +41,12 @@ class RooflineExplorer(Explorer):
             button.layout.visibility = "visible" if known else "hidden"
             button.tooltip = f"write its dense {dtype} peak and its bandwidth into the fields"
 
-    def _button(self, device: str) -> widgets.Button:
-        button = widgets.Button(description=device, layout={"width": "auto"})
-        button.on_click(partial(self._fill_in, device))
-        return button
-
-    def _fill_in(self, device: str, _: widgets.Button) -> None:
-        """Write the device's numbers for the chosen format into the fields, and draw once."""
+    def _write(self, device: str) -> None:
+        """Write the device's numbers for the chosen format into the fields."""
         found = hardware.find(device)
         peak = found.promised(self.controls["dtype"].value)
-        if peak is None:
-            return
-        with ONE_AT_A_TIME:
-            self._filling = True
-            self.controls["peak"].value, self.controls["bandwidth"].value = peak, found.bandwidth
-            self._filling = False
-        self._changed(None)
-
-    def _changed(self, change: object) -> None:
-        if not self._filling:
-            super()._changed(change)
+        if peak is not None:
+            self.fill(peak=peak, bandwidth=found.bandwidth)
 
 
 def roofline() -> RooflineExplorer:
