@@ -82,7 +82,7 @@ def _move(control):
         control.value = control.value + (1 if control.value < control.max else -1) * control.step
 
 
-@pytest.mark.parametrize("make", EXPLORERS)
+@pytest.mark.parametrize("make", FREE)
 def test_every_extreme_of_every_control_has_a_picture(make):
     explorer = make()
     for control in explorer.controls.values():

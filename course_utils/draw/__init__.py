@@ -19,9 +19,11 @@ from course_utils.draw.plans import plan
 from course_utils.draw.rearrangement import pattern
 from course_utils.draw.regions import bounds
 from course_utils.draw.rooflines import roofline
+from course_utils.draw.transformers import account
 
 __all__ = [
     "Picture",
+    "account",
     "bars",
     "bits",
     "bounds",

@@ -7,6 +7,7 @@ from course_utils.explore.initialisation import signals
 from course_utils.explore.memory import optimizer_memory
 from course_utils.explore.panel import Explorer
 from course_utils.explore.rooflines import roofline
+from course_utils.explore.transformers import transformer
 from course_utils.explore.views import storage
 
 __all__ = [

@@ -42,7 +42,7 @@ class Explorer:
         for name, control in controls.items():
             _check(name, control)
         self.controls = dict(controls)
-        self._picture = picture
+        self._picture, self._filling = picture, False
         self._home, self._loop = get_ident(), _running_loop()
         self._writing = False
         self._drawn = self.values()
@@ -138,3 +138,16 @@ def buttons(description: str, options: list, value: object) -> widgets.ToggleBut
         value=value,
         style={"description_width": "11em", "button_width": "auto"},
     )
+
+
+def row(description: str, shown: list[widgets.Widget]) -> widgets.HBox:
+    """What is `shown` side by side, behind a description that lines up with those of controls."""
+    name = widgets.Label(description, layout={"width": "11em", "justify_content": "flex-end"})
+    return widgets.HBox([name, *shown], layout={"flex_flow": "row wrap"})
+
+
+def writer(description: str, press: Callable[[], None]) -> widgets.Button:
+    """A button as wide as its description, for values that `press` writes into controls."""
+    button = widgets.Button(description=description, layout={"width": "auto"})
+    button.on_click(lambda _: press())
+    return button

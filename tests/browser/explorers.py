@@ -55,6 +55,9 @@ def _controls(page: Page, explorer: ElementHandle) -> Iterator[tuple[str, list[M
             "Control+a 2 e 1 2 Enter",
             "Control+a 2 e 9 Enter",
             "Control+a . 3 Enter",
+            "Control+a 4 0 9 6 Enter",  # sizes that others divide
+            "Control+a 1 6 Enter",
+            "Control+a 8 Enter",
         ),
         ".widget-toggle-buttons": ("Tab Space", "Tab Tab Space", "Shift+Tab Space"),
         "button.jupyter-button:not(.widget-toggle-buttons button)": ("Enter",),
