@@ -114,6 +114,6 @@ def ex06_7(answer: object) -> str:
         ],
     )
     return (
-        "right, 1/√(2·L): GPT-2 draws the last weight of each branch by this factor smaller: "
-        "so the signal stays in bounds, however many blocks there are."
+        "right, 1/√(2·L): GPT-2 draws the last weight of each branch smaller by it, "
+        "so that the signal stays in bounds however many blocks there are."
     )
