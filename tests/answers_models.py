@@ -354,7 +354,7 @@ CASES = {
     "06.4": (
         [own, by_methods, by_old_state, reseeded, cache(own), SharedOutside(10**6)],
         [(globally, "generator of torch"), (numpy_globally, "generator of NumPy"),
-         (python_globally, "generator of random"), (unseeded, "two calls"),
+         (python_globally, "generator of Python"), (unseeded, "two calls"),
          (first_only(), "two calls"), (SharedOutside(1), "two calls"),
          (SharedOutside(40), "carried along"),
          (lambda seed: own(seed, permutation=False), "permutation stays"),
@@ -423,7 +423,7 @@ CASES = {
          (Snapshot, "after it was assigned itself"), (OneForAll, "its own notes"),
          (Unreadable, "must give that value back"), (Circling, "without end"),
          (Endless, "never ends"), (giving(None), "pairs"), (giving({"weight": 1}), "pairs"),
-         (giving([]), "is missing"), (giving(7), "pairs"),
+         (giving([]), "nothing is listed"), (giving(7), "pairs"),
          (object, "no method"), (int, "no method"),
          (lambda: 1, "a class"), (ByVars(), "a class")],
     ),

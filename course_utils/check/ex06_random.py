@@ -83,7 +83,7 @@ def _global_states() -> dict[str, object]:
     return {
         "torch": torch.get_rng_state().tolist(),
         "NumPy": (kind, keys.tolist(), rest),
-        "random": random.getstate(),
+        "Python": random.getstate(),
     }
 
 
@@ -142,6 +142,6 @@ def _shuffled(orders: np.ndarray) -> None:
         if abs(counts - usual).max() > (SIGMAS + 1) * deviation:
             often = int(abs(counts - usual).argmax())
             raise Wrong(
-                f"in {SEEDS:,} permutations {often} stands at position {position} "
-                f"{counts[often]:,} times: shuffle all eight."
+                f"{often} stands at position {position} in {counts[often]:,} of {SEEDS:,} "
+                "permutations: shuffle all eight."
             )

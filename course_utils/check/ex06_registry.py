@@ -106,6 +106,8 @@ def _compare(tree: Tree, wanted: Listing, before: Listing) -> None:
     got = _listed(tree.other)
     if [(name, id(p)) for name, p in got] == [(name, id(p)) for name, p in wanted]:
         return
+    if not got:
+        raise Wrong("nothing is listed, not even the module's own parameters.")
     names = {id(p): name for name, p in wanted}
     earlier = {id(p) for _, p in before}
     for name, p in got:

@@ -107,13 +107,13 @@ def ex06_7(answer: object) -> str:
             (1 / 8, "that makes the RMS 2, and mean squares add up, not scales."),
             (1 / sqrt(branches + 1), "the input is not scaled: 1 is left for the branches alone."),
             (1 / sqrt(branches - 1), "each block has two branches: there are 24."),
-            (1 / sqrt(2 * branches), "24 are all branches: they were doubled once more."),
+            (1 / sqrt(2 * branches), "2·L counts them all: you doubled once more."),
             (sqrt(1 / 2), "that is for a single branch: all of them share what is left."),
             (2 ** (1 / branches), "branches add to the signal; they do not multiply it."),
             (2 ** (1 / (2 * branches)), "branches add to the signal; they do not multiply it."),
         ],
     )
     return (
-        "right, 1/√(2·L): GPT-2 scales the last weight of each branch so when it draws it, and the "
-        "signal stays in bounds however many blocks there are."
+        "right, 1/√(2·L): GPT-2 draws the last weight of each branch smaller by it, "
+        "so that the signal stays in bounds however many blocks there are."
     )
