@@ -24,7 +24,7 @@ from course_utils.explore.amount import Amount, doublings, read, tenths, without
 from course_utils.explore.panel import ALLOWED, Explorer, slider
 from course_utils.workshop.lab import SETTINGS
 
-EXPLORERS = [
+FREE = [
     explore.cost,
     explore.storage,
     explore.float_bits,
@@ -33,6 +33,7 @@ EXPLORERS = [
     explore.optimizer_memory,
     explore.loss_scale,
 ]
+EXPLORERS = [*FREE, explore.transformer]  # whose sizes must divide each other
 
 
 @pytest.mark.parametrize("make", EXPLORERS)
@@ -251,6 +252,7 @@ AMOUNTS = [(explore.cost, name) for name in ("parameters", "tokens", "count", "m
 AMOUNTS += [(explore.optimizer_memory, name) for name in ("parameters", "count")]
 AMOUNTS += [(explore.roofline, name) for name in ("peak", "bandwidth", "rows", "width")]
 AMOUNTS += [(explore.signals, "scale")]
+AMOUNTS += [(explore.transformer, name) for name in ("layers", "heads", "vocabulary", "context")]
 
 
 @pytest.mark.parametrize(("make", "name"), AMOUNTS)

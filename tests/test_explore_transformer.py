@@ -20,7 +20,7 @@ every_shape = pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 def shown(*values, batch=1):
     """The explorer with these sizes, written at once."""
     explorer = explore.transformer()
-    explorer.fill(**dict(zip(FIELDS, values, strict=True)), batch=batch)
+    explorer.write(**dict(zip(FIELDS, values, strict=True)), batch=batch)
     assert "✗" not in explorer._words.value and explorer.values() == explorer._drawn
     return explorer
 
@@ -69,7 +69,7 @@ def test_the_bars_are_those_of_an_independent_count(shape):
 
 def test_the_words_of_llama():
     explorer = explore.transformer()
-    explorer.fill(batch=1)
+    explorer.write(batch=1)
     assert explorer.current.text.splitlines() == [
         "Three bar charts. Llama-3 8B: 8.03 billion parameters, 1.2 × the FLOPs of the 6·N rule",
         "Parameters: embedding 525.3 million, attention 1.342 billion, feed-forward 5.637 billion, "
@@ -88,7 +88,7 @@ def test_the_words_of_llama():
 @pytest.mark.parametrize("name", transformers.NAMES)
 def test_a_preset_s_button_writes_its_sizes_and_draws_once(monkeypatch, name):
     explorer, drawn = explore.transformer(), []
-    explorer.fill(layers=7, batch=3)
+    explorer.write(layers=7, batch=3)
     draw_it = explorer._picture
     monkeypatch.setattr(explorer, "_picture", lambda **v: drawn.append(v) or draw_it(**v))
     explorer._presets[name].click()
@@ -125,7 +125,7 @@ def test_sizes_that_are_no_preset_s_have_the_style_s_name_and_the_batch_grows_ac
 def test_sizes_that_do_not_go_together_are_explained_and_nothing_is_lost(changes, message):
     explorer = explore.transformer()
     before = explorer._image.value, explorer.current
-    explorer.fill(**changes)
+    explorer.write(**changes)
     assert message in explorer._words.value and "stays as it was" in explorer._words.value
     assert (explorer._image.value, explorer.current) == before
     explorer._presets["GPT-2 small"].click()
@@ -136,10 +136,10 @@ def test_sizes_that_do_not_go_together_are_explained_and_nothing_is_lost(changes
 def test_every_limit_of_every_field_has_a_picture_where_the_sizes_go_together(name):
     for style in ("gpt", "llama"):
         explorer = explore.transformer("GPT-2 small")
-        explorer.fill(style=style, width=65_536, heads=1, kv_heads=1)
+        explorer.write(style=style, width=65_536, heads=1, kv_heads=1)
         low, high = explorer.controls[name].limits
         for value in (low, high):
-            explorer.fill(**{"heads": value if name == "kv_heads" else 1, name: value})
+            explorer.write(**{"heads": value if name == "kv_heads" else 1, name: value})
             assert "✗" not in explorer._words.value, value
             assert str(explorer._drawn[name]) == str(value)
 

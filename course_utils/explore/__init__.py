@@ -19,4 +19,5 @@ __all__ = [
     "roofline",
     "signals",
     "storage",
+    "transformer",
 ]

@@ -42,7 +42,7 @@ class Explorer:
         for name, control in controls.items():
             _check(name, control)
         self.controls = dict(controls)
-        self._picture, self._filling = picture, False
+        self._picture = picture
         self._home, self._loop = get_ident(), _running_loop()
         self._writing = False
         self._drawn = self.values()

@@ -4,6 +4,8 @@ from fractions import Fraction
 from functools import partial
 from math import ceil, inf
 
+import ipywidgets as widgets
+
 from course_utils import draw, hardware, predict, units
 from course_utils.draw.picture import Picture
 from course_utils.explore.amount import Amount, doublings, tenths
@@ -29,8 +31,12 @@ class RooflineExplorer(Explorer):
             "width": Amount("width n", 4096, doublings(6, 16), (64, 65_536), whole=True),
         }
         super().__init__(controls, _picture)
+        name = widgets.Label(
+            "datasheet of", layout={"width": "11em", "justify_content": "flex-end"}
+        )
+        row = widgets.HBox([name, *self._devices.values()], layout={"flex_flow": "row wrap"})
         dtype, *shown = self.box.children
-        self.box.children = (dtype, row("datasheet of", [*self._devices.values()]), *shown)
+        self.box.children = (dtype, row, *shown)
 
     def _show(self) -> None:
         """Beside the picture, offer the devices that have a peak for the format; the rest hide."""
@@ -41,8 +47,13 @@ class RooflineExplorer(Explorer):
             button.layout.visibility = "visible" if known else "hidden"
             button.tooltip = f"write its dense {dtype} peak and its bandwidth into the fields"
 
-    def _write(self, device: str) -> None:
-        """Write the device's numbers for the chosen format into the fields."""
+    def _button(self, device: str) -> widgets.Button:
+        button = widgets.Button(description=device, layout={"width": "auto"})
+        button.on_click(partial(self._fill_in, device))
+        return button
+
+    def _fill_in(self, device: str, _: widgets.Button) -> None:
+        """Write the device's numbers for the chosen format into the fields, and draw once."""
         found = hardware.find(device)
         peak = found.promised(self.controls["dtype"].value)
         if peak is not None:

@@ -41,7 +41,7 @@ class TransformerExplorer(Explorer):
     def _write(self, name: str) -> None:
         """Write a known model's sizes into the fields; the batch stays."""
         config = predict.preset(name)
-        self.fill(**{size: getattr(config, size) for size in SIZES})
+        self.write(**{size: getattr(config, size) for size in SIZES})
 
 
 def transformer(name: str = "Llama-3 8B") -> TransformerExplorer:
