@@ -3,6 +3,7 @@
 import inspect
 import math
 from fractions import Fraction
+from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from course_utils import formats, hardware, measure, predict
-from course_utils.train import models, optimizers, transformer
+from course_utils.train import models, optimizers
 from course_utils.workshop.files import find_chapter
 from tests import prose
 from tests.prose import agree, numbers, says
@@ -422,8 +423,8 @@ def test_chapter_08_files(tmp_path):
     raw = np.memmap(tmp_path / "ten.npy", dtype=np.int32, mode="r")
     says("08", "{} numbers, the first {} of them garbage", len(raw), len(raw) - 10)
     says("08", "begins with a header of {} bytes", raw.nbytes - 40)
-    says("08", "The list way makes {} Python integers", 64 * 257)
-    says("08", "moves some {} kB: read as uint16, copied, written as int64", 64 * 257 * 12 / 1e3)
+    says("08", "for 64 windows of 257 tokens it makes {} Python integers", 64 * 257)
+    says("08", "One gather for all windows moves some {} kB", 64 * 257 * 12 / 1e3)
 
 
 def typical_factor(lr, runs=40_000, D=16, B=4):
@@ -441,19 +442,18 @@ def mean_factor(lr, D=16, B=4):
 
 
 def test_chapter_08_learning_rates():
-    says("08", "It starts at {} and a bit (the sum", sum(i * i for i in range(16)))
-    says("08", "1/(2·5.25) = {}.", 1 / (2 * (1 + 17 / 4)))
-    sentence = "Between {} and about {} the mean grows while most runs still fall; at {} the"
-    low, middle, high = map(float, numbers("08", sentence))
-    assert mean_factor(low) == pytest.approx(1, abs=0.01)
-    assert typical_factor(middle - 0.01) < 1 < typical_factor(middle + 0.01)
-    assert typical_factor(high) > 1
-    says("08", "One step of this loop takes 4·B·D FLOPs")
-    says("08", "{} FLOPs would take nanoseconds", 4 * 4 * 16)
+    squares = sum(i * i for i in range(16))
+    says("08", "It starts at {}: the squares 0² to 15² are {}, and", squares + 1, squares)
+    says("08", "f is lowest at 1/(2 · {}) = {}.", 1 + 17 / 4, 1 / (2 * (1 + 17 / 4)))
+    (limit,) = map(float, numbers("08", "Above {} the mean grows; somewhat higher, the typical"))
+    assert mean_factor(limit) == pytest.approx(1, abs=0.01)
+    assert typical_factor(limit) < 1 < typical_factor(0.25)
+    says("08", "does 4·B·D = {} FLOPs", 4 * 4 * 16)
+    says("08", "{} FLOPs take nanoseconds", 4 * 4 * 16)
 
 
 def test_chapter_08_what_a_step_starts():
-    says("08", "A step starts some fifteen operations")
+    says("08", "A step launches some fifteen operations")
     model = models.DeepLinear(width=16, depth=0)
     sgd = optimizers.SGD(model.parameters(), lr=0.1)
     x = torch.randn(4, 16)
@@ -466,9 +466,9 @@ def test_chapter_08_what_a_step_starts():
 
 def test_chapter_08_where_the_loss_is_infinite():
     grown, most = round(mean_factor(3)), torch.finfo(torch.float32).max
-    says("08", "grows by f = {} a step, and fp32 ends at {}.", grown, most)
-    says("08", "step n + 1 sees {} · {}ⁿ", 1240, grown)
-    assert 1240 * 178.0**15 < most < 1240 * 178.0**16  # step 17, as the cell prints
+    says("08", "grows by f = {} in each step, from {} on, and fp32 ends at {}.", grown, 1241, most)
+    says("08", "Step n + 1 sees {} · {}ⁿ", 1241, grown)
+    assert 1241 * 178.0**15 < most < 1241 * 178.0**16  # step 17, as the cell prints
     assert typical_factor(3.0) == pytest.approx(116, rel=0.03)
 
 
@@ -476,7 +476,7 @@ def test_chapter_08_what_a_checkpoint_holds():
     says("08", "({} parameters) with AdamW", sum(p.numel() for p in models.Bigram(64).parameters()))
     says(
         "08",
-        "{} bytes per parameter: parameters and Adam's two",
+        "{} bytes per parameter: the parameters and AdamW's two",
         4 + 4 * predict.OPTIMIZER_STATE["Adam"],
     )
     says("08", "(torch's has {} bytes)", torch.get_rng_state().nbytes)
@@ -484,12 +484,13 @@ def test_chapter_08_what_a_checkpoint_holds():
 
 def test_chapter_09_updates_that_vanish():
     step = torch.finfo(torch.bfloat16).eps
-    says("09", "Near 1 its numbers lie 2⁻⁷ = {} apart", step)
+    says("09", "Near 1, bf16 numbers lie 2⁻⁷ = {} apart", step)
     assert step == 2**-7
     says("09", "0.001 < {}, half of a step", step / 2)
-    here = torch.tensor(0.02, dtype=torch.bfloat16)
-    gap = torch.nextafter(here, here + 1) - here
-    says("09", "for 0.02, about {}.", gap.item() / 2)
+    median = NormalDist().inv_cdf(0.75)
+    says("09", "the median of |w|, {} · 0.02 = {}.", median, 0.02 * median)
+    here = torch.tensor(0.02 * median, dtype=torch.bfloat16)
+    assert torch.nextafter(here, here + 1) - here == 2**-14
     weights = 0.02 * torch.randn(200_000, generator=seeded())
     edges = []
     for dtype in (torch.bfloat16, torch.float16):
@@ -499,8 +500,17 @@ def test_chapter_09_updates_that_vanish():
         edges.append(edge)
         lost = [((w + lr).to(dtype) == w).float().mean().item() for lr in (edge / 1.4, edge * 1.4)]
         assert lost[0] > 0.5 > lost[1]
-    says("09", "Half is passed at about {} in bf16 and {} in fp16", *edges)
-    says("09", "three bits more, so {} times lower", round(step / torch.finfo(torch.float16).eps))
+    assert edges == [2**-15, 2**-18]
+    says("09", "three bits more and loses half only at 2⁻¹⁸ = {}", 2**-18)
+
+
+def test_chapter_09_rounding_at_random():
+    share = 0.001 / 2**-7
+    says("09", "0.001 is {} of a step", share)
+    says("09", "a whole step in {} % of the updates", 100 * share)
+    says("09", "1000 · 0.128 = {} of them on average", 1000 * share)
+    spread = math.sqrt(1000 * share * (1 - share)) * 2**-7
+    says("09", "√(1000 · 0.128 · {}) · 2⁻⁷ = {}.", 1 - share, spread)
 
 
 def test_chapter_09_what_autocast_saves():
@@ -525,14 +535,14 @@ def test_chapter_09_rates_and_scales():
     says("09", "fp16 ends at {}. PyTorch's **GradScaler** starts with {},", largest,
          int(defaults["init_scale"].default))  # fmt: skip
     says("09", "after {} good steps it doubles it", defaults["growth_interval"].default)
-    says("09", "S must come below {}. 2¹⁶ = {} is just too much; 2¹⁵ passes", largest, 2**16)
+    says("09", "S must come below {}, and 2¹⁵ is the first power that does", largest)
     assert torch.tensor(2.0**16).half() == math.inf and torch.tensor(2.0**15).half() == 2**15
     recipe = predict.Recipe(2, 2, master_copy=0, optimizer=4)
-    says("09", "halves the memory: {} bytes per parameter", recipe.total)
+    says("09", "Pure bf16 rounds small updates away, and has {} bytes per parameter", recipe.total)
 
 
 def test_chapter_09_eight_bits_and_four():
-    says("09", "half of that is 1/16 = 2⁻⁴. (Relative to the value in the middle it is 1/17.)")
+    says("09", "and half of that is 1/16 = 2⁻⁴")
     lower, upper = 1.0, formats.neighbours(formats.encode(1.0, "float8_e4m3fn"), "float8_e4m3fn")[1]
     middle = (lower + upper) / 2
     assert (middle - lower) / lower == 1 / 16 and (middle - lower) / middle == pytest.approx(1 / 17)
@@ -544,16 +554,10 @@ def test_chapter_09_eight_bits_and_four():
 
 def test_chapter_10_the_small_model():
     says("10", "knowing nothing costs ln 256 = {}.", math.log(256))
-    flops = predict.transformer_flops(SMALL, 32, SMALL.context, flash=True).total
+    flops = predict.transformer_flops(SMALL, 32, SMALL.context).total
     says("10", "one step: {} GFLOPs over", flops / 1e9)
-    says("10", "the model is {} lines", float(model_lines()))
-
-
-def model_lines():
-    """Lines of GPT-2's kind of model: the whole, a block, attention, and the weights at first."""
-    parts = (transformer.GPT, transformer.GPTBlock, transformer.attention,
-             transformer._scaled_weights)  # fmt: skip
-    return sum(len(inspect.getsource(part).splitlines()) for part in parts)
+    says("10", "P = {}, L = {}, d = {}, V = {}, r = {}.", parameters(SMALL), SMALL.layers,
+         SMALL.width, SMALL.vocabulary, 32 * SMALL.context)  # fmt: skip
 
 
 def test_chapter_10_what_the_rule_forgets_and_what_it_counts_too_much():
@@ -564,30 +568,35 @@ def test_chapter_10_what_the_rule_forgets_and_what_it_counts_too_much():
         idle = 1 - predict.transformer_products(config) / parameters(config)
         found[config] = (attention, idle)
     attention, idle = found[SMALL]
-    says("10", "it forgets attention (+{} %), and", 100 * attention)
-    says("10", "which multiply nothing ({} %)", -100 * idle)
+    says("10", "It forgets attention (+{} %), and", 100 * attention)
+    says("10", "positions, biases and norms ({} %)", -100 * idle)
     attention, idle = found[LLAMA]
-    says("10", "{} for attention, less {} for the embedding", 1 + attention, idle)
-    says("10", "multiplies nothing; and {} for 70", parameters(LLAMA) / 1e9)
-    says("10", "attention ({} % more FLOPs at 8192 tokens)", 100 * attention)
+    says("10", "attention adds {} % and the embedding, which multiplies nothing, takes {} % off: "
+         "{} % more in all", 100 * attention, 100 * idle, 100 * (attention - idle))  # fmt: skip
+    rule, fleet = 6 * parameters(LLAMA) * 15e12, 1024 * H100.promised("bf16") * 0.5 * 86400
+    says("10", "with all {} parameters, {} days", parameters(LLAMA), rule / fleet)
+    half = 1 + attention / 2 - idle
+    says("10", "leaves {} % more, {} days", 100 * (half - 1), half * rule / fleet)
+    assert (attention / 2) * rule / fleet == pytest.approx(11, abs=0.5)
 
 
 def test_chapter_10_the_large_models():
-    says("10", "{} layers and {} query heads on only {} key heads (**grouped-query attention**), "
-         "each {} wide", LLAMA.layers, LLAMA.heads, LLAMA.kv_heads, LLAMA.head_width)  # fmt: skip
-    says("10", "{} layers, width {}, {} query heads on {} key heads, h = {}, three",
-         LLAMA.layers, LLAMA.width, LLAMA.heads, LLAMA.kv_heads, LLAMA.hidden)  # fmt: skip
+    says("10", "{} layers and {} query heads on only {} KV heads, each {} wide", LLAMA.layers,
+         LLAMA.heads, LLAMA.kv_heads, LLAMA.head_width)  # fmt: skip
+    says("10", "{} layers, width {}, {} query heads on {} KV heads of {}, h = {}, three",
+         LLAMA.layers, LLAMA.width, LLAMA.heads, LLAMA.kv_heads, LLAMA.head_width,
+         LLAMA.hidden)  # fmt: skip
     says("10", "Its parameters alone are {} GB in fp32", 4 * parameters(LLAMA) / 1e9)
-    says("10", "16 bytes a parameter are {} GB", 16 * parameters(LLAMA) / 1e9)
+    says("10", "16 bytes per parameter are {} GB", 16 * parameters(LLAMA) / 1e9)
     flash = predict.transformer_flops(LLAMA, 1, 8192, flash=True).total
     rule = predict.training_flops(parameters(LLAMA), 8192)
     says("10", "(3.5 × instead of 3 ×) the ratio is {}.", flash / rule)
     products = predict.transformer_products(LLAMA) / 1e9
-    says("10", "token's products take 6 · {}e9 FLOPs", products)
+    says("10", "token's matmuls take 6 · {}e9 FLOPs", products)
     sizes = (GPT3.vocabulary, GPT3.context, GPT3.layers, GPT3.width)
     says("10", "V = {}, T = {}, L = {}, d = {}, h = 4·d", *sizes)
     says("10", "(It is published as {} billion.)", parameters(GPT3) / 1e9)
-    says("10", "Llama-3 8B: {} layers, {} key heads of width {}", LLAMA8.layers, LLAMA8.kv_heads,
+    says("10", "Llama-3 8B: {} layers, {} KV heads of width {}", LLAMA8.layers, LLAMA8.kv_heads,
          LLAMA8.head_width)  # fmt: skip
     says("10", "many tokens can an {}e9-parameter model see", parameters(LLAMA8) / 1e9)
 
@@ -597,14 +606,25 @@ def test_chapter_10_the_two_peaks_and_what_they_are_made_of():
         predict.transformer_memory(config, batch, config.context)
         for config, batch in ((SMALL, 32), (LLAMA, 1))
     )
-    says("10", "The same colours, {} times as high", high.peak / low.peak)
+    assert high.peak > 10_000 * low.peak
     says("10", "{} GB of activations for *one* sequence", high.activations / 1e9)
-    says("10", "activations ({} % of 16·N here)", 100 * high.activations / (16 * parameters(LLAMA)))
     says("10", "{}, *if* activations, too", math.ceil(high.peak / 80e9))
     widths = []
     for config, tokens in ((SMALL, 64), (LLAMA, 8192)):
         each = predict.activations(config, 1, tokens) / 4 / tokens
         layer = (each - config.vocabulary - 3 * config.width) / config.layers
         widths.append(layer / config.width)
-    says("10", "About {}·d with h = 4·d", widths[0])
-    says("10", "| activations per token | {}·d (Llama: {}·d) numbers |", *widths)
+    says("10", "**Explain.** {}·d, and a few numbers more", widths[0])
+    says("10", "| activations per token | {}·d (Llama: {}·d) numbers; checkpointed: d |", *widths)
+
+
+def test_chapter_10_explorer():
+    says("10", "With 12 layers and V = {} they are equal at a width of {}", GPT2.vocabulary,
+         GPT2.vocabulary / (12 * 12))  # fmt: skip
+    wide = predict.TransformerConfig("llama", LLAMA.vocabulary, LLAMA.context, LLAMA.layers,
+                                     LLAMA.width, 64, LLAMA.hidden, tied=False)  # fmt: skip
+    says("10", "{}e9 parameters less, and a cache of {} GB instead of {} GB for 8192 tokens",
+         (parameters(wide) - parameters(LLAMA)) / 1e9, predict.kv_cache(LLAMA, 1, 8192) / 1e9,
+         predict.kv_cache(wide, 1, 8192) / 1e9)  # fmt: skip
+    says("10", "Attention doubles the FLOPs per token")
+    assert 6 * predict.transformer_products(LLAMA) / (12 * 8192 * 80) > 50_000
