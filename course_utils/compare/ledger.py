@@ -1,5 +1,6 @@
 """Guess, arithmetic and measurement side by side: `compare(...)`, and the ledger of them all."""
 
+import re
 from collections.abc import Mapping
 from numbers import Real
 
@@ -105,10 +106,16 @@ class Compare:
         here = [every[id] for id in in_order(every) if id.startswith(start)]
         head = ("section", "quantity", "your guess", "arithmetic", "this machine")
         head = (*head, "machine / arithmetic", "guess / truth")
-        return table(head, [(row.id, row.what, *row.cells()) for row in here], title=title)
+        lines = [(row.id, row.what, *map(_short, row.cells())) for row in here]
+        return table(head, lines, title=title)
 
 
 compare = Compare()
+
+
+def _short(cell: str) -> str:
+    """A cell without the reason of its doubt, which stands under the comparison itself."""
+    return re.sub(r"\(unsure: .*\)$", "(unsure)", cell)
 
 
 def _guess(guess: object) -> float | None:
