@@ -628,3 +628,27 @@ def test_chapter_10_explorer():
          predict.kv_cache(wide, 1, 8192) / 1e9)  # fmt: skip
     says("10", "Attention doubles the FLOPs per token")
     assert 6 * predict.transformer_products(LLAMA) / (12 * 8192 * 80) > 50_000
+
+
+def test_what_should_have_been_found_in_the_explorers_of_06_07_and_09():
+    says("06", "wanders by ½·√(5·L/64), which is 1 at about {} layers", 4 * 64 / 5)
+    says("06", "makes 1.05⁶⁰, about {}.", 1.05**60)
+    says("07", "80e9 bytes hold {} parameters at 16 bytes each, the fused form, and {} at 20,",
+         80e9 / 16, 80e9 / 20)  # fmt: skip
+    says("07", "70e9 parameters at 16 bytes are {} GB: {} devices of 80 GB", 16 * 70, 14)
+    assert 16 * 70 == 14 * 80
+    says("09", "For fp16 any S from 2⁹ to 2²⁸ will do")
+    edge = 2.0**-25 * 8192 * GPT2.vocabulary * math.sqrt(math.e)  # as the chapter's closed form
+    lost = [NormalDist().cdf(math.log(edge / 2**power)) for power in (8, 9)]
+    assert lost[0] > 1e-3 > lost[1]
+    right = (1 - 1 / GPT2.vocabulary) / 8192  # the largest gradient: that of the right token
+    assert torch.tensor(right * 2**28).half().isfinite()
+    assert torch.tensor(right * 2**29).half().isinf()
+    says("09", "its smallest number is 2⁻¹⁶ instead of 2⁻²⁴")
+    for dtype, power in ((torch.float8_e5m2, -16), (torch.float16, -24)):
+        info = torch.finfo(dtype)
+        assert info.smallest_normal * info.eps == 2.0**power
+
+
+def test_chapter_08_the_first_loss():
+    says("08", "256 equal chances give ln 256 = {}.", math.log(256))
