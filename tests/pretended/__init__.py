@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 
 import torch
+from filelock import FileLock
 
 NAME = "pretend"
 SOURCE = Path(__file__).with_name("device.cpp")
@@ -24,7 +25,9 @@ def _compiled() -> ModuleType:
     version = hashlib.sha256(SOURCE.read_bytes() + torch.__version__.encode()).hexdigest()[:16]
     folder = Path(tempfile.gettempdir()) / f"pretended-accelerator-{version}"
     folder.mkdir(exist_ok=True)
-    return load("pretended", [str(SOURCE)], extra_cflags=["-O1"], build_directory=str(folder))
+    with FileLock(folder / "building"):  # ends with its process; torch's own lock outlives a kill
+        (folder / "lock").unlink(missing_ok=True)
+        return load("pretended", [str(SOURCE)], extra_cflags=["-O1"], build_directory=str(folder))
 
 
 class Module(ModuleType):
