@@ -25,6 +25,19 @@ def test_runs_are_drawn_anew_and_hold_every_style_format_and_checkpointing():
             assert all(run.tokens < run.config.context for run in four)
 
 
+def left_out(run):
+    """Bytes of the few numbers that wait between the passes, and that the solution leaves out."""
+    config, gpt = run.config, run.config.style == "gpt"
+    kept_layers = 0 if run.checkpointing else config.layers
+    # A LayerNorm keeps a mean and a scale, in its input's format; an RMSNorm a scale, in fp32.
+    norms = (2 * kept_layers + 1) * (2 * run.nbytes if gpt else 4)
+    logsumexp = 4 * config.heads * kept_layers  # attention's, in fp32
+    both_ids = 8 + 8  # of the inputs, which the embedding keeps, and of the targets
+    angles = 0 if run.checkpointing else 2 * config.head_width * run.nbytes  # cosines and sines
+    per_position = 8 if gpt else angles  # the indices of the positions, or RoPE's tables
+    return run.rows * (norms + logsumexp + both_ids) + run.tokens * per_position + run.nbytes
+
+
 def test_the_solution_agrees_with_the_instruments():
     """Also what the arithmetic of predict covers: AdamW in fp32, without checkpointing."""
     runs = [run for run in ex10_runs.random_runs() if run.config.layers < 3]
@@ -33,7 +46,7 @@ def test_the_solution_agrees_with_the_instruments():
         for name in ("parameters", "weights", "gradients", "flops"):
             assert found[name] == said[name], (name, run)
         assert found["state"] == pytest.approx(said["state"], rel=1e-3)
-        assert found["activations"] == pytest.approx(said["activations"], rel=0.05)
+        assert found["activations"] == said["activations"] + left_out(run)
         assert found["peak"] == pytest.approx(said["peak"], rel=0.01)
         if run.dtype == "fp32" and run.optimizer == "AdamW" and not run.checkpointing:
             expected = predict.transformer_memory(run.config, run.batch, run.tokens, form=run.form)
