@@ -54,7 +54,7 @@ FITS = {
     "prose and code": [prose(80), code(ALONE - 80 // WORDS_FOR_A_LINE - 3)],
     "a comparison": [code(SLIDE_LINES["table"], table(1, 4, VERDICT))],
     "a figure": [code(SLIDE_LINES["figure"], figure())],
-    "a ledger": [code(1, table(18, 7))],
+    "a long table": [code(1, table(18, 7))],
     "printed lines": [code(5, printed(*["word " * 21] * 20))],
 }
 DOES_NOT = {
