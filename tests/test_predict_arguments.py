@@ -20,6 +20,8 @@ CALLS = {
     "TransformerConfig": SIZES,
     "activations": {"config": CONFIG, "batch": 2, "tokens": 16},
     "ceil_to_whole": {"value": 1.5},
+    "checkpoint_interval": {"save_seconds": 9.0, "seconds_between_failures": 50.0},
+    "collective_bytes": {"collective": "all-reduce", "tensor_bytes": 12, "devices": 3},
     "contiguous_stride": {"sizes": (2, 3)},
     "deep_linear_flops": {"B": 2, "D": 3, "L": 4},
     "deep_linear_memory": {"B": 2, "D": 3, "L": 4, "optimizer": "Adam", "form": "fused"},
@@ -32,12 +34,20 @@ CALLS = {
     "intensity": {"flops": 10.0, "nbytes": 4.0},
     "kv_cache": {"config": CONFIG, "batch": 2, "tokens": 16, "element": 2},
     "largest_model": {"memory": 80e9, "bytes_per_parameter": 16, "devices": 8, "sharded": True},
+    "link_seconds": {"sent_bytes": 8.0, "bandwidth": 2.0, "messages": 3, "latency": 0.5},
+    "lost_share": {"interval": 30.0, "save_seconds": 9.0, "seconds_between_failures": 50.0,
+                   "restart_seconds": 2.0},
+    "pipeline_bubble": {"stages": 4, "microbatches": 8},
     "layer_scale": {"D": 256, "s": 0.1, "activation": "relu"},
     "matmul_flops": {"B": 2, "D": 3, "K": 4, "batch": 5},
     "position": {"index": (1, 2), "stride": (4, 1), "offset": 3},
     "preset": {"name": "small"},
     "roofline_seconds": {"flops": 10.0, "nbytes": 4.0, "peak": 2.0, "bandwidth": 3.0},
+    "sharded_recipe": {"recipe": predict.RECIPES["AdamW, fp32"], "devices": 4, "stage": 2},
+    "step_traffic": {"parameter_bytes": 4000, "devices": 4, "stage": 3, "by_layer": True},
     "seconds": {"work": 10.0, "rate": 3.0},
+    "tensor_parallel_bytes": {"tokens": 64, "width": 32, "layers": 2, "devices": 4,
+                              "element_bytes": 2},
     "tensor_bytes": {"sizes": (2, 3), "dtype": "float32"},
     "training_days": {"parameters": 1e9, "tokens": 1e9, "devices": 8, "peak": 1e12, "mfu": 0.5},
     "training_flops": {"parameters": 1e9, "tokens": 1e9},
@@ -77,7 +87,7 @@ def test_no_bad_value_passes_or_raises_without_the_argument_s_name(name, argumen
             assert not isinstance(bad, list) or argument in ("sizes", "index", "stride")
 
 
-BOOLEANS = ("causal", "flash", "recompute", "early_stop", "sharded", "tied")
+BOOLEANS = ("by_layer", "causal", "flash", "recompute", "early_stop", "sharded", "tied")
 
 
 @pytest.mark.parametrize("kind", [np.int32, np.int64, np.float32, float, Fraction])
