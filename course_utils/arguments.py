@@ -1,11 +1,13 @@
 """One clear error for bad input: it names the argument, what came and what was expected."""
 
 import inspect
+import itertools
 import math
 import re
 import reprlib
 import sys
 from collections.abc import Callable
+from concurrent.futures import Future
 from numbers import Integral, Real
 
 
@@ -27,6 +29,7 @@ def number(
     expected = _expectation(above, at_least, at_most, whole)
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{name} must be {expected}, got {shown(value)}")
+    value = getattr(value, "item", lambda: value)()  # else NumPy casts a bound to its own format
     in_bounds = (
         _is_finite(value)
         and (above is None or value > above)
@@ -101,7 +104,8 @@ def finished(name: str, value: object) -> None:
     kinds = {
         "a generator": inspect.isgenerator(value) or inspect.isasyncgen(value),
         "a coroutine": inspect.isawaitable(value),
-        "a lazy iterator": isinstance(value, (map, filter)),
+        "a lazy iterator": isinstance(value, LAZY),
+        "a future": isinstance(value, Future),
     }
     for kind, found in kinds.items():
         if found:
@@ -149,18 +153,32 @@ def one_line(words: str, limit: int = 120) -> str:
     return f"{line[:limit]}…" if len(line) > limit else line
 
 
+LAZY = (map, filter, zip, itertools.chain, itertools.islice, itertools.starmap)
+# Lines that follow the cause, and say only how to go on looking.
+ADVICE = (
+    "Check the documentation", "CUDA kernel errors might", "For debugging", "Compile with",
+    "Search for", "Device-side assertion",
+)  # fmt: skip
+# Messages that tell the cause first, and then list what else is known.
+BEFORE_A_LIST = ("CUDA error", "Could not run 'aten::", "No operator found")
+
+
 def cause(error: BaseException) -> str:
     """What `error` says was wrong, in one line: '' if its message is empty.
 
-    That is the message's last line, where libraries put it after what they were doing; of
-    jaxtyping's, the lines that tell what came and what was expected.
+    That is the message's last line, where libraries put it after what they were doing, without
+    advice on how to search on; of CUDA's and the dispatcher's, the first; of jaxtyping's, the lines
+    that tell what came and what was expected; of torch.load's, the one of its unpickler.
     """
     try:
         lines = [line.strip() for line in _plain(str(error)).splitlines() if line.strip()]
     except Exception:  # an error whose own text cannot be made
         lines = []
     came = [line for line in lines if line.startswith(("Actual value:", "Expected type:"))]
-    words = re.sub(r"<class '(.*?)'>", r"\1", " ".join(came or lines[-1:]))
+    own = [line for line in lines if line.startswith("WeightsUnpickler error:")]
+    last = [line for line in lines if not line.startswith(ADVICE)][-1:]
+    first = lines[:1] if lines and lines[0].startswith(BEFORE_A_LIST) else []
+    words = re.sub(r"<class '(.*?)'>", r"\1", " ".join(came or own or first or last or lines[-1:]))
     return one_line(words, 500)
 
 

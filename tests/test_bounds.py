@@ -73,7 +73,7 @@ def test_doubts_about_the_limits_show():
     assert measure.Limits(PEAK, MEMORY, BUSY).trusted
     floor = measure.Peak(1e12, "measured", "here", "fp32", 64, "noise")
     assert not measure.Limits(floor, MEMORY, START).ridge.trusted
-    assert measure.Limits(floor, MEMORY, START).trusted  # a floor serves for an explanation
+    assert measure.Limits(floor, MEMORY, START).doubt == "noise"
     row = compare(id="x", what="x", unit="", measured=shaky.ridge, predicted=100.0)
     assert row.cells()[3] == "≈ not comparable"
 
@@ -169,9 +169,8 @@ def test_limits_of_this_machine():
 def a100(monkeypatch):
     """Figures of a device that is not there; its overhead is the processor's."""
     device = hardware.find("A100 80GB SXM")
-    machine = hardware.Machine("cpu", "A100", 8, 8, 80 * 10**9, device)
-    monkeypatch.setattr(hardware, "machine", lambda: machine)
-    monkeypatch.setattr(this_machine, "machine", lambda: machine)
+    monkeypatch.setattr(hardware, "promise", lambda: device)
+    monkeypatch.setattr(this_machine, "promise", lambda: device)
     return device
 
 
@@ -190,10 +189,8 @@ def test_limits_of_a_measured_narrow_format_know_the_best_fp32_product(monkeypat
     slow = measure.Peak(1e9, "measured", "here", "bf16")
     monkeypatch.setattr(session, "peaks", {("cpu", "fp32", *peaks._settings("cpu")): best})
     monkeypatch.setattr(roofline, "reference_peak", lambda *_, **__: slow)
-    monkeypatch.setattr(hardware, "machine", lambda: hardware.Machine("cpu", "x", 2, 2, 1, None))
-    monkeypatch.setattr(
-        this_machine, "machine", lambda: hardware.Machine("cpu", "x", 2, 2, 1, None)
-    )
+    monkeypatch.setattr(hardware, "promise", lambda: None)
+    monkeypatch.setattr(this_machine, "promise", lambda: None)
     found = measure.limits(torch.bfloat16, device="cpu", budget=0.1)
     assert found.fp32 is best and not found.tf32
 

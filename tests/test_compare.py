@@ -110,9 +110,18 @@ def test_pure_arithmetic_carries_no_mark():
     assert shown.explanation() == ""
 
 
-@pytest.mark.parametrize("guess", [None, "a lot", float("nan"), float("inf"), -3, True, [1], {}])
+@pytest.mark.parametrize("guess", [None, "a lot", float("nan"), float("inf"), True, [1], {}])
 def test_a_guess_that_is_no_number_is_a_dash(guess):
     assert row(guess=guess, predicted=1.0, measured=1.0).cells()[0] == "–"
+
+
+def test_a_guess_may_be_negative():
+    slips = {"the sign is wrong.": -3}
+    one = row(unit="", guess=-3, predicted=3, measured=3, slips=slips)
+    assert one.answer() == "Your guess has the other sign: the sign is wrong."
+    assert one.cells()[0] == "−3" and one.cells()[4] == "–"
+    two = row(unit="s", guess=-2.5, predicted=1.0, measured=1.0)
+    assert two.answer() == "Your guess has the other sign." and two.cells()[0] == "−2.5 s"
 
 
 def test_two_machines_differ_only_in_live_fields():
@@ -254,7 +263,7 @@ def test_a_guess_of_a_count_is_answered_at_once(guess, words):
     ("unit", "right", "guess", "words"),
     [
         ("B", 128, 1024, "you counted bits"),
-        ("B", 128, 16, ""),  # an eighth: it may be anything
+        ("B", 128, 16, "bytes already"),
         ("B", 2_415_919_104, 2.25e9, "1 KiB is 1024"),
         ("B", 2_415_919_104, 2_304_000_000, "1 KiB is 1024"),  # MiB, divided by 1000
         ("B", 4096, 4, "a power of 1024"),
@@ -332,8 +341,11 @@ def test_a_column_that_a_comparison_does_not_have_is_not_shown():
     count = row(guess=90.0, unit="days", predicted=143.9)
     assert count.shown().columns == ("your guess", "the arithmetic")
     assert count.shown().rows == (("90 days", "143.9 days"),)
-    assert row(measured=1.0).shown().columns == ("your guess", "this machine")
-    both = row(predicted=None, measured=1.0)  # lacking here is not the same as not there
+    assert row(guess=None, measured=1.0).shown().columns == ("your guess", "this machine")
+    assert row(predicted=1.0, measured=1.0).shown().columns[0] == "the arithmetic"
+    both = row(
+        guess=None, predicted=None, measured=1.0
+    )  # lacking here is not the same as not there
     assert len(both.shown().columns) == 4
 
 
@@ -368,3 +380,18 @@ def test_a_count_that_is_all_but_right_is_told_what_it_is_off_by():
 @pytest.mark.parametrize("unit", ["", "times"])
 def test_a_share_or_a_ratio_has_no_prefix(unit):
     assert "prefix" not in row(unit=unit, guess=5.0, predicted=0.005).answer()
+
+
+def test_of_slips_that_lie_close_together_the_nearer_one_is_named():
+    close = {"that is the first.": 1000.0, "that is the second.": 1004.0}
+    assert row(guess=1003.5, predicted=9999, slips=close).answer().endswith("the second.")
+    assert row(guess=1000.5, predicted=9999, slips=close).answer().endswith("the first.")
+
+
+def test_a_guess_in_more_digits_than_are_shown_is_right():
+    for guess in (5.55, 5.545, 5.5452):
+        assert (
+            "agrees with the arithmetic"
+            in row(guess=guess, predicted=5.5452, measured=5.4).answer()
+        )
+    assert "agrees" not in row(guess=5.53, predicted=5.5452, measured=5.4).answer()

@@ -1,5 +1,8 @@
 """A trap prints the error's type and the course's words, and admits when nothing was raised."""
 
+from io import BytesIO
+
+import numpy as np
 import pytest
 import torch
 from beartype import beartype
@@ -40,6 +43,26 @@ def square(x: Float[Tensor, "a a"]) -> Float[Tensor, "a"]:
     return x.sum(0)
 
 
+# What CUDA says on a GPU that the installed PyTorch has no kernels for.
+CUDA = """CUDA error: no kernel image is available for execution on the device
+Search for `cudaErrorNoKernelImageForDevice' in the documentation for more information.
+CUDA kernel errors might be asynchronously reported at some other API call.
+For debugging consider passing CUDA_LAUNCH_BLOCKING=1
+Compile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.
+"""
+
+
+def _raise(words):
+    raise RuntimeError(words)
+
+
+def _refused_by_torch_load():
+    file = BytesIO()
+    torch.save({"numpy": np.random.get_state()}, file)
+    file.seek(0)
+    torch.load(file, weights_only=True)
+
+
 @pytest.mark.parametrize(
     ("action", "words"),
     [
@@ -51,6 +74,9 @@ def square(x: Float[Tensor, "a a"]) -> Float[Tensor, "a"]:
         (lambda: square(torch.ones(3, 4)), "Expected type: Float[Tensor, 'a a']."),
         (lambda: torch.ones(2, 3) @ torch.ones(4, 5), "(2x3 and 4x5)"),
         (lambda: int("x" * 150 + " end"), "end'"),
+        (lambda: _refused_by_torch_load(), "WeightsUnpickler error: Unsupported"),
+        (lambda: torch.eye(2).to_sparse().view(4), "Could not run 'aten::view'"),
+        (lambda: _raise(CUDA), "no kernel image is available for execution on the device"),
     ],
 )
 def test_the_sentence_that_names_the_cause_is_shown_whole(action, words, capsys):

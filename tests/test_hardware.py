@@ -270,8 +270,7 @@ def test_a_processor_alone_has_no_promise(monkeypatch):
     [("A100 80GB SXM", "ieee", 19.5e12), ("A100 80GB SXM", "tf32", 156e12), ("T4", "tf32", 8.1e12)],
 )
 def test_the_promise_follows_the_tf32_setting(monkeypatch, device, setting, expected):
-    here = hardware.Machine("cuda", device, 8, 8, 10**10, hardware.find(device))
-    monkeypatch.setattr(this_machine, "machine", lambda: here)
+    monkeypatch.setattr(this_machine, "promise", lambda: hardware.find(device))
     monkeypatch.setattr(this_machine, "runs_as_tf32", lambda: setting == "tf32")
     assert hardware.datasheet_peak(torch.float32) == expected
 

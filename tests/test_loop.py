@@ -378,3 +378,12 @@ def test_tokens_of_a_run_are_the_targets():
     history = train(model, optimizer, repeat(batch), models.next_token_loss, steps=3)
     assert {step.targets for step in history.steps} == {21}
     assert history.tokens_per_second == 21 / history.seconds
+
+
+def test_a_run_says_when_its_steps_took_different_times():
+    def doubt(*seconds):
+        return History(tuple(Step(n, 1.0, s, 1) for n, s in enumerate(seconds))).doubt
+
+    assert doubt(*[0.01] * 7) == "only 7 steps"
+    assert doubt(*[0.01] * 10, 0.5, 0.5) == ""  # a few slow ones do not move the median
+    assert doubt(*[0.01, 0.02] * 8) == "its steps took different times"

@@ -210,9 +210,8 @@ def test_peak_of_this_machine():
 
 def test_a_promise_is_used_only_for_the_right_dtype(monkeypatch):
     t4 = hardware.find("T4")
-    machine = hardware.Machine("cpu", "T4", 2, 2, 16 * 10**9, t4)
-    monkeypatch.setattr(hardware, "machine", lambda: machine)
-    monkeypatch.setattr(this_machine, "machine", lambda: machine)
+    monkeypatch.setattr(hardware, "promise", lambda: t4)
+    monkeypatch.setattr(this_machine, "promise", lambda: t4)
     monkeypatch.setattr(session, "peaks", {})
     assert measure.reference_peak().value == 8.1e12 and measure.reference_peak().kind == "datasheet"
     assert measure.reference_peak(dtype=torch.float16).value == 65e12

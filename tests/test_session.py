@@ -173,7 +173,7 @@ def test_damaged_entries_are_left_out_and_the_others_stay(file, capsys):
     good = kept["ledger"]["04.1"]
     for n, bad in enumerate(
         [{"guess": "3"}, {"predicted": True}, {"measured": float("nan")}, {"measured": -1},
-         {"guess": "not compared"}, {"slips": {"x": None}}, {"slips": 3}, {"what": None},
+         {"guess": "none"}, {"slips": {"x": None}}, {"slips": 3}, {"what": None},
          {"stranger": 1}, {"unit": 3}, {"predicted": [1]}]
     ):  # fmt: skip
         kept["ledger"][f"05.{n}"] = {**good, **bad}

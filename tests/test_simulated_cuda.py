@@ -105,7 +105,7 @@ def test_a_coarse_clock_does_not_round_short_work(monkeypatch, seconds):
     """As on an A100, whose events tick every 1.024 µs: several calls lie between two events."""
     device = machine(monkeypatch, tick=1.024e-6)
     found = measure.time(lambda: device.launch(seconds), budget=0.3, device="cuda")
-    assert found.value == pytest.approx(seconds, rel=0.06) and found.trusted
+    assert found.value == pytest.approx(seconds, rel=0.02) and found.trusted
 
 
 def test_work_that_does_not_run_on_the_device_is_doubted(monkeypatch):

@@ -190,6 +190,7 @@ def _whole_numbers(answer: object, length: int) -> tuple[int, ...]:
         raise Wrong(f"a tuple of {length} whole numbers is expected, got {shown(answer)}.")
     if len(answer) != length:
         raise Wrong(f"one number a dimension is expected, {length} in all, got {len(answer)}.")
+    answer = [getattr(value, "item", lambda v=value: v)() for value in answer]
     for value in answer:
         if isinstance(value, bool) or not isinstance(value, Real) or value != value // 1:
             raise Wrong(f"whole numbers are expected, got {shown(value)}.")

@@ -21,7 +21,10 @@ from course_utils.check.optimizer_runs import (
     runs_again_as_before,
 )
 
-STILL = "the parameter does not move: p = p - ... makes a new tensor, p -= ... changes p in place."
+STILL = (
+    "the parameter does not move: nothing is written into it. "
+    "p = p - ... makes a new tensor, p -= ... changes p in place."
+)
 CHANGED = "your update changes g in place: it must only read it, as others may need it."
 REPLACED = "p.data gets new memory, which the model's views do not see: write in place, as p -= ..."
 AGAIN = (

@@ -115,7 +115,7 @@ def ex08_7(answer: object) -> str:
             (8 * expected_pages(used, 2) * PAGE / used, "a byte has eight bits: count bytes."),
         ],
     )
-    return "right. A loader that reads each page once, in order, is delivered what it uses."
+    return "right. A loader that reads each page once, in order, gets only bytes that it uses."
 
 
 def expected_pages(nbytes: int, itemsize: int) -> float:

@@ -16,7 +16,7 @@ from course_utils.check.programs import different
 
 @exercise(
     "08.1",
-    "A step does five things: it draws a batch, clears, asks for the loss, goes backward, acts.",
+    "Each step first draws a batch; then come the four parts.",
     "What must be true of the model before its first step, and of the loss before its backward?",
     "loss.item() is the number alone, and math.isfinite says whether to go on.",
 )

@@ -154,7 +154,7 @@ def number(
         return
     mistaken(answer, mistakes, within=within, exact=exact_mistakes)
     way = "too large" if answer > right else "too small"
-    off = slips.power_of_ten(answer, right)
+    off = slips.power_of_ten(answer, right) or slips.generic(answer, right, unit)
     raise Wrong(f"{answer:g}{f' {unit}' if unit else ''} is {way}{f': {off}' if off else '.'}")
 
 

@@ -5,17 +5,15 @@ A whole number is a count and exact; a float depends on the machine and carries 
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import ceil, isclose, isfinite
+from math import ceil, isfinite
 from numbers import Integral, Real
 
 from course_utils import units
-from course_utils.compare import slips
+from course_utils.compare.judgement import CLOSE, EXACT, verdict_on_the_guess
 from course_utils.table import Result, Table, table
 
-CLOSE = 1.25  # within a quarter either way counts as agreement
-EXACT = 1e-9  # floats that differ by less are equal but for rounding
 DASH = "–"
-SMALL = 1000  # a count below is known exactly or not at all
+NO_DATASHEET = "no datasheet says what to expect: what it reached is the measure."
 
 
 class Absent:
@@ -41,7 +39,7 @@ class Comparison(Result):
     id: str
     what: str
     unit: str
-    guess: float | None
+    guess: float | None | Absent
     predicted: float | None | Absent
     measured: float | None | Absent
     doubt: str = ""
@@ -75,13 +73,20 @@ class Comparison(Result):
     @property
     def guess_ratio(self) -> float | None:
         """The guess over the truth, or None if it cannot be told."""
-        if self.guess is None or not self.truth:
+        if not isinstance(self.guess, Real) or not self.truth:
             return None
         return _finite(self.guess / self.truth)
 
+    @property
+    def arithmetic_alone(self) -> bool:
+        """Whether nothing is measured, so that the arithmetic is the answer."""
+        return self.measured is ABSENT
+
     def cells(self) -> tuple[str, str, str, str, str]:
         """Guess, arithmetic, machine, machine over arithmetic, guess over truth, as text."""
-        off = DASH if self.guess_ratio is None else units.measured(units.ratio(self.guess_ratio))
+        off = (
+            DASH if (self.guess_ratio or -1) < 0 else units.measured(units.ratio(self.guess_ratio))
+        )
         if self.measured is ABSENT and isinstance(self.predicted, Real):
             arithmetic = units.quantity(self.predicted, self.unit)
         else:
@@ -91,32 +96,35 @@ class Comparison(Result):
         machine = _text(self.measured, self.unit, "not measured here")
         if self.predicted is ABSENT:  # no verdict says so
             machine = units.unsure(machine, self.doubt)
-        if self._is_count() and self.measured != self.predicted and machine == arithmetic:
+        if self.is_count and self.measured != self.predicted and machine == arithmetic:
             arithmetic, machine = (f"{n:,} {self.unit}" for n in (self.predicted, self.measured))
         return self._guess(), arithmetic, machine, self._verdict(), off
 
     def _guess(self) -> str:
         """The learner's own number: a count in every digit, and no live value."""
-        if self.guess is None:
+        if not isinstance(self.guess, Real):
             return DASH
         counts = isinstance(self.measured, Integral) or isinstance(self.predicted, Integral)
-        if counts and self.guess == int(self.guess):
-            return f"{int(self.guess):,} {self.unit}".strip()
-        return units.quantity(self.guess, self.unit)
+        sign, size = ("−" if self.guess < 0 else ""), abs(self.guess)
+        if counts and size == int(size):
+            return f"{sign}{int(size):,} {self.unit}".strip()
+        return f"{sign}{units.quantity(size, self.unit)}"
 
     def _verdict(self) -> str:
         if ABSENT in (self.measured, self.predicted):
             return DASH
         if not self.trusted:
             return f"{units.MEASURED} not comparable"
-        if self._is_count():
+        if self.is_count:
             off = self.measured - self.predicted
             return "exact" if off == 0 else f"{'+' if off > 0 else '−'}{self._amount(abs(off))}"
         if self.ratio is None:
             return f"{units.MEASURED} not comparable"
         return units.measured(units.ratio(self.ratio))
 
-    def _is_count(self) -> bool:
+    @property
+    def is_count(self) -> bool:
+        """Whether both sides are whole numbers, so that their difference tells all."""
         return isinstance(self.measured, Integral) and isinstance(self.predicted, Integral)
 
     def _amount(self, count: int) -> str:
@@ -124,66 +132,7 @@ class Comparison(Result):
 
     def answer(self) -> str:
         """What is to be said of the guess: how far off it is, and the slip it betrays, if any."""
-        if self.guess is None or self.truth is None:
-            return ""
-        foretold = isinstance(self.predicted, Real) and not self.no_difference
-        right = self.predicted if foretold else self.truth
-        if self._is_count() and self.guess == self.measured:
-            return "Your guess is right."
-        if self.no_difference and self.guess == 1:
-            return "You expected no difference."
-        if self._meets(right):
-            only = isinstance(self.measured, Real)  # a count that is off, or a live measurement
-            by = "arithmetic" if foretold else "measurement"
-            return f"Your guess agrees with the {by}." if only else "Your guess is right."
-        if slip := self._slip(right):
-            return f"{self._off()}: {slip}"
-        counted = self._is_count() or not isinstance(self.measured, Real)
-        if counted and isinstance(right, Integral) and right < SMALL:  # near is not near enough
-            ones = {right + 1: "one too many", right - 1: "one too few"}
-            return f"Your guess is {ones[self.guess]}." if self.guess in ones else f"{self._off()}."
-        close = self.guess_ratio is not None and 1 / CLOSE <= self.guess_ratio <= CLOSE
-        return f"{self._off()}{': close' if close else ''}."
-
-    def _meets(self, right: float) -> bool:
-        """Whether the guess is `right`: a count exactly, another number in the digits shown."""
-        if isinstance(right, Integral):
-            return isclose(self.guess, right, rel_tol=EXACT)
-        digits = 4 if self.measured is ABSENT else 3
-        told = [
-            units.quantity(value, self.unit, significant=digits) for value in (self.guess, right)
-        ]
-        return told[0] == told[1]
-
-    def _off(self) -> str:
-        """How far off the guess is, without a stop."""
-        if self.guess_ratio is None:
-            return "Your guess is off"
-        if isinstance(self.truth, Integral) and units.ratio(self.guess_ratio) == units.ratio(1):
-            return f"Your guess is off by {units.quantity(abs(self.guess - self.truth), self.unit)}"
-        by = "measurement" if self.truth is self.measured else "arithmetic"
-        return f"Your guess is {units.ratio(self.guess_ratio)} the {by}"
-
-    def _slip(self, right: float) -> str:
-        """The chapter's own slips first; then mere factors, and only prefixes of a measurement.
-
-        A factor against the arithmetic says nothing of a guess that is close to the measurement, or
-        where the two are far apart.
-        """
-        own = [(value, words) for words, value in self.slips.items()]
-        if named := slips.named(self.guess, own, within=slips.CLOSE):
-            return named
-        live = isinstance(self.measured, Real) and self.trusted and not self._is_count()
-        if live and self.guess_ratio and 1 / CLOSE <= self.guess_ratio <= CLOSE:
-            return ""
-        predicted = isinstance(self.predicted, Real) and not self.no_difference
-        rough = not predicted and not isinstance(right, Integral)
-        apart = live and not (self.ratio and 1 / CLOSE <= self.ratio <= CLOSE)
-        right = self.measured if apart else right
-        found = slips.generic(self.guess, right, self.unit, rough=rough or apart)
-        if found or isinstance(right, Integral):
-            return found
-        return slips.generic(self.guess, right, self.unit, rough=True)  # milliseconds for seconds
+        return verdict_on_the_guess(self)
 
     def explanation(self) -> str:
         """One sentence about the gap, chosen from what was measured."""
@@ -191,15 +140,16 @@ class Comparison(Result):
             return ""
         if not self.trusted:
             return f"On this machine the measurement is not to be trusted: {self.doubt}."
-        if self._is_count():
-            off = abs(self.measured - self.predicted)
-            return f"The count is off by {self._amount(off)}." if off else "The count is exact."
+        if self.is_count:
+            off, one = (
+                abs(self.measured - self.predicted),
+                "The count" if self.unit else "The number",
+            )
+            return f"{one} is off by {self._amount(off)}." if off else f"{one} is exact."
         if self.measured is None:
             return "On this machine this was not measured, so there is no ratio."
         if self.predicted is None:
-            return (
-                "On this machine no datasheet says what to expect: what it reached is the measure."
-            )
+            return f"On this machine {NO_DATASHEET}"
         return " ".join(filter(None, [f"On this machine {self._gap()}", self.launch]))
 
     def _gap(self) -> str:
@@ -233,7 +183,7 @@ class Comparison(Result):
     def _columns(self) -> tuple[bool, bool, bool, bool]:
         """Which of the four columns this comparison has, on any machine."""
         arithmetic, machine = self.predicted is not ABSENT, self.measured is not ABSENT
-        return True, arithmetic, machine, arithmetic and machine
+        return self.guess is not ABSENT, arithmetic, machine, arithmetic and machine
 
 
 def _finite(ratio: float) -> float | None:

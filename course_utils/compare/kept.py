@@ -37,6 +37,6 @@ def _value(name: str, value: object) -> object:
         if not isinstance(value, str):
             raise TypeError(f"{name} must be a text")
         return value
-    if value == repr(ABSENT) and name != "guess":
+    if value == repr(ABSENT):
         return ABSENT
-    return None if value is None else number(name, value, at_least=0)
+    return None if value is None else number(name, value, at_least=None if name == "guess" else 0)

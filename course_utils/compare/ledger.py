@@ -26,7 +26,7 @@ class Compare:
         id: str,
         what: str,
         unit: str,
-        guess: object = None,
+        guess: object = ABSENT,
         predicted: object = ABSENT,
         measured: object = ABSENT,
         above: str = "",
@@ -76,10 +76,12 @@ class Compare:
         `devices` is how many of them did the `flops` together. What is not to be trusted, and a
         share above 1, reads as such. Raises TypeError or ValueError for anything else, and for 0.
         """
-        if not hasattr(time, "value") or hasattr(time, "kind"):
+        if not hasattr(time, "value") or getattr(time, "unit", "") != "s":
             raise TypeError(f"time must come from measure.time, got {shown(time)}")
-        if not hasattr(peak, "value") or not hasattr(peak, "kind"):
+        if not hasattr(peak, "value") or not hasattr(peak, "dtype"):
             raise TypeError(f"peak must come from measure.reference_peak, got {shown(peak)}")
+        if hasattr(flops, "kind") or getattr(flops, "unit", "") == "s":
+            raise TypeError(f"flops must come from predict or measure.flops, got {shown(flops)}")
         seconds = positive("time", getattr(time, "per_call", time.value))
         rate = positive("peak", peak.value)
         share = positive("flops", getattr(flops, "value", flops)) / seconds / rate
@@ -118,19 +120,21 @@ def _short(cell: str) -> str:
     return re.sub(r"\(unsure: .*\)$", "(unsure)", cell)
 
 
-def _guess(guess: object) -> float | None:
+def _guess(guess: object) -> float | None | Absent:
     """The learner's number, or None when there is none to use; never an error."""
+    if guess is ABSENT:
+        return ABSENT
     try:
-        return float(number("guess", guess, at_least=0))
+        return float(number("guess", guess))
     except (TypeError, ValueError):
         return None
 
 
-def _remark(guess: object, used: float | None) -> str:
+def _remark(guess: object, used: float | None | Absent) -> str:
     """A sentence about a guess that was given and could not be used."""
     if guess is None or used is not None:
         return ""
-    return f"Your guess must be a plain number of at least 0, got {shown(guess)}."
+    return f"Your guess must be a plain number, got {shown(guess)}."
 
 
 def _launch(measured: object) -> str:

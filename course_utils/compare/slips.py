@@ -13,11 +13,13 @@ POWERS = ("10³", "10⁶", "10⁹", "10¹²", "10¹⁵")
 
 
 def named(answer: float, own: Sequence[tuple[float, str]], *, within: float = ROUNDED) -> str:
-    """The sentence of the first of the chapter's `own` mistakes that gives `answer`, else ''.
+    """The sentence of that of the chapter's `own` mistakes which gives `answer`, else ''.
 
-    `own` pairs a value with its sentence, likeliest first; `within` is how closely, as a share.
+    `own` pairs a value with its sentence; `within` is how closely, as a share. Where two values lie
+    so close together, the nearer one counts, and of equal ones the first.
     """
-    return next((words for value, words in own if isclose(answer, value, rel_tol=within)), "")
+    met = [(value, words) for value, words in own if isclose(answer, value, rel_tol=within)]
+    return min(met, key=lambda pair: abs(pair[0] - answer))[1] if met else ""
 
 
 def generic(answer: float, right: float, unit: str = "", *, rough: bool = False) -> str:
@@ -52,6 +54,7 @@ def _prefixes() -> Iterator[tuple[float, str]]:
 
 def _bytes() -> Iterator[tuple[float, str]]:
     yield 8.0, "you counted bits, and a byte has eight."
+    yield 0.125, "it is an eighth: those were bytes already, and a byte has eight bits."
     for k in range(1, 5):
         words = "two kinds of prefix are mixed: 1 kB is 1000 bytes, 1 KiB is 1024."
         yield (1000 / 1024) ** k, words

@@ -64,9 +64,11 @@ class Explorer:
         """Set the controls of these names, and draw once."""
         with ONE_AT_A_TIME:
             self._writing = True
-            for name, value in values.items():
-                self.controls[name].value = value
-            self._writing = False
+            try:
+                for name, value in values.items():
+                    self.controls[name].value = value
+            finally:
+                self._writing = False
         self._changed(None)
 
     def _changed(self, _: object) -> None:

@@ -13,6 +13,7 @@ from course_utils.hardware.this_machine import (
     dtype_name,
     limit_threads,
     machine,
+    promise,
     runs_as_tf32,
 )
 from course_utils.hardware.trial import refusals
@@ -35,6 +36,7 @@ __all__ = [
     "find",
     "limit_threads",
     "machine",
+    "promise",
     "read_run",
     "recorded",
     "refusals",

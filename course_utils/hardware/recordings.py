@@ -1,4 +1,4 @@
-"""Recorded runs: what other machines measured, read from the JSON files in `recorded/`.
+"""Recorded runs: what other machines measured, read from the JSON files in `machines/`.
 
 `python -m course_utils.measure.record` writes such a file for this machine.
 """
@@ -47,7 +47,7 @@ class Run:
 
 def runs() -> tuple[Run, ...]:
     """The runs that the package ships, by file name; the tests check what each file holds."""
-    folder = files("course_utils.hardware").joinpath("recorded")
+    folder = files("course_utils.hardware").joinpath("machines")
     found = sorted(folder.iterdir(), key=lambda path: path.name)
     return tuple(read_run(path) for path in found if path.name.endswith(".json"))
 

@@ -99,11 +99,21 @@ def machine() -> Machine:
     `limit_threads`.
     """
     kind, threads = backend(), limit_threads()
-    name = _cpu_name() if kind in ("cpu", "mps") else _accelerator_name(kind)
-    unused = _not_used()
     memory = _device_memory(kind) or usable_memory()
-    promise = None if kind == "cpu" else find(name)
-    return Machine(kind, name, usable_cores(), threads, memory, promise, unused)
+    return Machine(kind, _name(kind), usable_cores(), threads, memory, promise(), _not_used())
+
+
+def promise() -> Device | None:
+    """The row of the datasheets for the device that the course computes on; None if there is none.
+
+    Only looks: it changes no setting of PyTorch.
+    """
+    kind = backend()
+    return None if kind == "cpu" else find(_name(kind))
+
+
+def _name(kind: str) -> str:
+    return _cpu_name() if kind in ("cpu", "mps") else _accelerator_name(kind)
 
 
 def datasheet_peak(dtype: torch.dtype = torch.float32) -> float | None:
@@ -111,7 +121,7 @@ def datasheet_peak(dtype: torch.dtype = torch.float32) -> float | None:
 
     With fp32 matmuls set to run as TF32 it is TF32's peak, where the device has one.
     """
-    kind, found = dtype_name(dtype), machine().promise
+    kind, found = dtype_name(dtype), promise()
     if found and kind == "fp32" and runs_as_tf32() and found.promised("tf32"):
         kind = "tf32"
     return found.promised(kind) if found else None

@@ -38,9 +38,9 @@ def reference_bandwidth(
     See `measured_bandwidth`.
     """
     positive("budget", budget)
-    where, machine = hardware.device_type(device), hardware.machine()
-    if machine.promise and where == machine.backend:
-        return Bandwidth(machine.promise.bandwidth, "datasheet", machine.promise.source)
+    where, promised = hardware.device_type(device), hardware.promise()
+    if promised and where == hardware.backend():
+        return Bandwidth(promised.bandwidth, "datasheet", promised.source)
     return measured_bandwidth(where, budget=budget)
 
 

@@ -26,7 +26,8 @@ def watch(device: str) -> Iterator[Callable[[], tuple[str, str]]]:
     The note says if nothing can be said of it.
     """
     began = time() - PERIOD
-    yield lambda: _found(began) if device == "cuda" else ("", "")
+    unseen = "" if device in ("cpu", "meta") else UNSEEN
+    yield lambda: _found(began) if device == "cuda" else ("", unseen)
 
 
 def seen() -> bool:

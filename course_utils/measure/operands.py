@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from course_utils.arguments import function, one_of
+from course_utils.arguments import finished, function, one_of
 from course_utils.measure import private
 from course_utils.measure.dispatch import Dispatch, tensors
 from course_utils.measure.guard import alone
@@ -78,7 +78,7 @@ def dtypes(fn: Callable[[], object]) -> Dtypes:
     function("fn", fn, "dtypes(lambda: loss(model(x), y).backward())")
     watcher = _Watcher()
     with alone("dtypes"), watcher:
-        fn()
+        finished("fn", fn())
     found = [Row(*key, count) for key, count in watcher.seen.items()]
     found.sort(key=lambda row: (row.operation == CAST, PHASES.index(row.phase)))  # stable
     return Dtypes(tuple(found))

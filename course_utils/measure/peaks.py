@@ -54,7 +54,7 @@ def reference_peak(
     where, promised = hardware.device_type(device), hardware.datasheet_peak(dtype)
     positive("budget", budget)
     if promised and where == hardware.backend():
-        source = hardware.machine().promise.source
+        source = hardware.promise().source
         return Peak(promised, "datasheet", source, hardware.dtype_name(dtype))
     return measured_peak(where, dtype, budget=budget)
 

@@ -21,7 +21,7 @@ ROUNDS = 10  # blocks of calls in a row that tell what launching takes: the fast
 MARGIN = 2.0  # the backlog lasts so many times as long as queueing should take
 SHORTEST, LONGEST = 200e-6, 0.1  # seconds of a backlog; a display's watchdog allows 2 at most
 LONG = 0.02  # seconds of a call beside which its launch is next to nothing
-SPAN = 50e-6  # seconds between two events at least, whose clock may tick in microseconds
+SPAN = 100e-6  # seconds between two events at least, whose clock may tick in microseconds
 QUEUEING = 0.01  # seconds that queueing the calls between two events may take
 CYCLES = 10**6  # of the backlog that tells how fast the device counts them
 

@@ -10,7 +10,7 @@ from course_utils.measure.bandwidth import Bandwidth, reference_bandwidth
 from course_utils.measure.clock import Time, time
 from course_utils.measure.peaks import Peak, measured_peak, reference_peak
 from course_utils.measure.quantity import Measured
-from course_utils.table import Result, Table, table
+from course_utils.table import Result, Table, first_doubt, table
 
 
 @dataclass(frozen=True, repr=False)
@@ -42,8 +42,8 @@ class Limits(Result):
 
     @property
     def doubt(self) -> str:
-        """That of the bandwidth; peak and overhead are floors, and disturbed little."""
-        return self.bandwidth.doubt
+        """That of the peak or the bandwidth; the overhead is a floor, and disturbed little."""
+        return first_doubt(self.peak, self.bandwidth)
 
     @property
     def ridge(self) -> Ridge:
@@ -85,7 +85,7 @@ def limits(
 
 def _plain_fp32(roof: Peak, device: str, budget: float) -> Peak | None:
     """The peak in plain fp32 where it helps to explain `roof`, else None: see `Limits`."""
-    found = hardware.machine().promise
+    found = hardware.promise()
     if roof.dtype != "fp32" and roof.kind == "measured":
         return measured_peak(device, budget=budget)
     if roof.dtype == "fp32" and roof.kind == "datasheet" and found.promised("tf32"):

@@ -1,4 +1,4 @@
-"""What chapters 06 to 11 study: models, optimizers, data, precision, the loop, checkpoints.
+"""What chapters 06 to 10 study: models, optimizers, data, precision, the loop, checkpoints.
 
 It needs torch and NumPy, and none of the instruments, the figures or the exercises.
 """

@@ -58,6 +58,8 @@ def why(error: BaseException) -> str:
     """In words why a file could not be read."""
     if isinstance(error, pickle.UnpicklingError):
         return "it holds more than plain data"
+    if isinstance(error, zipfile.BadZipFile):
+        return f"it is no file of torch.save, or was cut off: {cause(error)}"
     return cause(error) or type(error).__name__
 
 

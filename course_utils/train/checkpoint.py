@@ -6,7 +6,9 @@ the last one, read back, and takes its name only then, so that at every moment t
 on disk.
 """
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
+from math import isfinite
 from pathlib import Path
 from typing import Protocol
 
@@ -128,8 +130,13 @@ class Checkpoints:
             )
         if self.batches is not None and state["batches"] is None:
             raise ValueError(f"{name} does not say where the batches were: saved without them")
-        if self.schedule is not None and state["schedule"] is None:
-            raise ValueError(f"{name} does not say where the schedule was: saved without it")
+        if (self.schedule is None) != (state["schedule"] is None):
+            which = (
+                "was saved with a schedule: pass it"
+                if self.schedule is None
+                else ("does not say where the schedule was: saved without it")
+            )
+            raise ValueError(f"{name} {which}")
         used, saved = getattr(self.precision, "name", FP32), state["precision"]["name"]
         if saved != used:
             raise ValueError(f"{name} is of a run in {saved!r}, this one is in {used!r}")
@@ -151,10 +158,11 @@ class Checkpoints:
         names = {id(parameter): name for name, parameter in values.items()}
         for parameter, state in self.optimizer.state.items():
             owner = names.get(id(parameter), "a parameter")
-            found = {f"{key} of {owner}": x for key, x in state.items() if torch.is_tensor(x)}
-            values |= found
+            values |= {f"{key} of {owner}": x for key, x in state.items()}
+        for number, group in enumerate(self.optimizer.param_groups):
+            values |= {f"{key} of group {number}": x for key, x in group.items() if key != "params"}
         for name, value in values.items():
-            if not value.isfinite().all():
+            if not all(_finite(each) for each in _leaves(value)):
                 raise Diverged(f"{name} is not finite after step {step}: no checkpoint is written")
         for name, buffer in self.model.named_buffers():  # infinity may be meant, as in a mask
             if buffer.isnan().any():
@@ -168,6 +176,23 @@ class Checkpoints:
             path.unlink(missing_ok=True)
         for path in self.folder.glob(f"step-*.pt{archive.PARTIAL}"):  # left by a crash
             path.unlink(missing_ok=True)
+
+
+def _leaves(value: object) -> Iterator[object]:
+    """What a state holds in lists, tuples and dicts in each other."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, (list, tuple, deque)):
+        for each in value:
+            yield from _leaves(each)
+    else:
+        yield value
+
+
+def _finite(value: object) -> bool:
+    if torch.is_tensor(value):
+        return bool(value.isfinite().all())
+    return not isinstance(value, float) or isfinite(value)
 
 
 def _step_of(path: Path) -> int:

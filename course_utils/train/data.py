@@ -49,12 +49,16 @@ def write_tokens(
     error, what stood at `path` stays. Raises ValueError for a number that `dtype` cannot hold, and
     TypeError for what is no array.
     """
-    kind, path = np.dtype(one_of("dtype", dtype, DTYPES)), Path(path)
+    kind, path = np.dtype(one_of("dtype", dtype, DTYPES)), Path(path).resolve()  # not the link
     parts = [tokens] if isinstance(tokens, np.ndarray) else _parts(tokens)
     partial, written = path.with_name(path.name + PARTIAL), 0
     try:
         with open(partial, "wb") as file:
             for part in parts:
+                if isinstance(part, Tensor):
+                    raise TypeError(
+                        f"tokens must be NumPy arrays: pass x.numpy(), got {shown(part)}"
+                    )
                 _fitting(np.asarray(part), kind).tofile(file)
                 written += np.size(part)
         os.replace(partial, path)

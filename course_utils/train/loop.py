@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from statistics import median
+from statistics import median, quantiles
 from time import perf_counter
 
 import torch
@@ -11,6 +11,9 @@ from torch import Tensor, nn
 
 from course_utils.arguments import count, positive
 from course_utils.train.step import LossFn, Precision, known, one_step
+
+FEW = 8  # steps of which no spread can be told
+CLOSE = 1.25  # the third quartile of the steps' times over the first, as a comparison calls close
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,14 @@ class History:
     def seconds(self) -> float:
         """The median step, in seconds: the first ones are slower."""
         return median(step.seconds for step in self.steps)
+
+    @property
+    def doubt(self) -> str:
+        """What speaks against `seconds`: the middle half of the steps lies far apart."""
+        if len(self.steps) < FEW:
+            return f"only {len(self.steps)} steps"
+        first, _, third = quantiles((step.seconds for step in self.steps), n=4)
+        return "" if third < CLOSE * first else "its steps took different times"
 
     @property
     def tokens_per_second(self) -> float:

@@ -254,13 +254,20 @@ int64_t kind_of_attention(const at::Tensor&, const at::Tensor&, const at::Tensor
 
 bool starts_with(const std::string& text, const char* start) { return text.rfind(start, 0) == 0; }
 
-// Every tensor with dimensions must be here; a number of the CPU (no dimensions), and the indices
-// of an indexing, may come along, as on CUDA.
+// Every tensor with dimensions must be here; a number of the CPU (no dimensions), and the list of
+// indices of an indexing, may come along, as on CUDA.
 void refuse_another_device(const at::Tensor& x, const std::string& name) {
-  const bool index = starts_with(name, "aten::index") || starts_with(name, "aten::_index");
-  TORCH_CHECK(!x.defined() || !x.device().is_cpu() || x.dim() == 0 || index,
+  TORCH_CHECK(!x.defined() || !x.device().is_cpu() || x.dim() == 0,
               "Expected all tensors to be on the same device, but found at least two devices, "
               "pretend:0 and cpu! (", name, ")");
+}
+
+// Dropout has no generator among its arguments: its mask comes from the device's own.
+std::tuple<at::Tensor, at::Tensor> dropout(const at::Tensor& x, double p,
+                                           std::optional<bool> train) {
+  if (!train.value_or(true)) return {x.clone(), at::ones_like(x, x.options().dtype(at::kBool))};
+  const auto mask = at::empty(x.sizes(), x.options().dtype(at::kBool)).bernoulli_(1 - p);
+  return {p == 1 ? at::zeros_like(x) : x * mask * (1 / (1 - p)), mask};
 }
 
 void by_the_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
@@ -269,6 +276,7 @@ void by_the_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   for (size_t i = 0; i < arguments.size(); ++i) {
     auto& value = (*stack)[stack->size() - arguments.size() + i];
     if (value.isTensor()) refuse_another_device(value.toTensor(), name);
+    if (value.isOptionalTensorList()) continue;  // aten::index takes indices from the CPU, too
     if (value.isTensorList())
       for (const auto& x : value.toTensorList()) refuse_another_device(x, name);
     if (value.isGenerator()) {
@@ -305,6 +313,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("set_.source_Storage", set_whole);
   m.impl("resize_", resize);
   m.impl("_fused_sdp_choice", kind_of_attention);
+  m.impl("native_dropout", dropout);
 }
 
 TORCH_LIBRARY_IMPL(_, AutocastPrivateUse1, m) {

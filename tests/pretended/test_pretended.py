@@ -32,7 +32,13 @@ def test_tensors_of_two_devices_do_not_mix():
     for mixed in (lambda: here @ there, lambda: here + there, lambda: torch.cat([here, there])):
         with pytest.raises(RuntimeError, match="same device.*pretend:0 and cpu"):
             mixed()
-    assert (here * torch.tensor(3.0)).sum().item() == 12  # a number may come along, as on CUDA
+    ids = torch.tensor([0, 1])
+    table = torch.nn.Embedding(4, 2, device="pretend")
+    for mixed in (lambda: table(ids), lambda: here.index_select(0, ids)):
+        with pytest.raises(RuntimeError, match="same device.*pretend:0 and cpu"):
+            mixed()
+    assert torch.equal(here[ids].cpu(), there[ids])  # indices may come along, as on CUDA,
+    assert (here * torch.tensor(3.0)).sum().item() == 12  # and a number
     with pytest.raises(TypeError, match="pretend"):
         here.numpy()
 
@@ -49,6 +55,19 @@ def test_its_random_numbers_are_others_than_the_processor_s():
         assert torch.equal(ours, same) and not torch.equal(ours, cpu)
     with pytest.raises(RuntimeError, match="Expected a 'pretend' device type for generator"):
         torch.rand(2, device="pretend", generator=torch.Generator("cpu"))
+
+
+def test_dropout_draws_from_the_device_s_generator():
+    def dropped(device):
+        torch.manual_seed(7)
+        return torch.nn.functional.dropout(torch.ones(1000, device=device)).cpu()
+
+    ours = dropped("pretend")
+    assert torch.equal(ours, dropped("pretend")) and not torch.equal(ours, dropped("cpu"))
+    assert set(ours.tolist()) == {0.0, 2.0} and 400 < ours.count_nonzero() < 600
+    before = native.generator().get_state()
+    torch.nn.functional.dropout(torch.ones(4, device="pretend"))
+    assert not torch.equal(before, native.generator().get_state())
 
 
 def test_memory_comes_in_blocks_from_segments_and_ends():
