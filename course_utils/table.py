@@ -7,6 +7,8 @@ from html import escape
 
 from course_utils.units import MEASURED
 
+IDS = ("section", "exercise")  # columns of names such as 04.10, which are no numbers
+
 
 @dataclass(frozen=True)
 class Table:
@@ -37,7 +39,10 @@ class Table:
         return "\n".join([*filter(None, [self.title]), *lines, *filter(None, [self.note])])
 
     def _repr_html_(self) -> str:
-        sides = [_side([row[i] for row in self.rows]) for i in range(len(self.columns))]
+        sides = [
+            "left" if head in IDS else _side([row[i] for row in self.rows])
+            for i, head in enumerate(self.columns)
+        ]
         head = _cells("th", self.columns, sides)
         body = "\n".join(f"<tr>{_cells('td', row, sides)}</tr>" for row in self.rows)
         title = f"<p><b>{escape(self.title)}</b></p>\n" if self.title else ""

@@ -142,6 +142,12 @@ def together(loss, w):
     return torch.full_like(w, (loss(w + H) - loss(w - H)) / (2 * H))
 
 
+def autograd_beside(loss, w):
+    """Asks the loss on both sides of each entry, and returns what autograd says."""
+    differences(loss, w)
+    return autograd(loss, w)
+
+
 def autograd(loss, w):
     leaf = w.clone().requires_grad_()
     return torch.autograd.grad(loss(leaf), leaf)[0]
@@ -547,6 +553,7 @@ CASES = {
          (never_restored, "w is changed"), (partial(differences, restore=False), "had moved"),
          (one_sided, "one side alone"), (one_side_with_a_show, "close, but not close enough"),
          (partial(differences, entries=1), "only 1 of"), (autograd, "not from autograd"),
+         (autograd_beside, "slopes are not those"),
          (lambda loss, w: torch.func.grad(loss)(w), "not from autograd"), (together, "had moved"),
          (uneven, "equally far"), (partial(slopes, step=0.3), "moved by 0.3"),
          (partial(slopes, step=1e-10), "a step near 1e-5"),

@@ -6,7 +6,10 @@ from functools import partial
 
 import torch
 import torch.nn.functional as F
+from beartype import beartype
 from einops import einsum, rearrange, reduce, repeat
+from jaxtyping import Bool, Float, Shaped, jaxtyped
+from torch import Tensor
 
 from course_utils import check, formats
 
@@ -57,6 +60,40 @@ def encoded_by_struct(value):
     except OverflowError:
         packed = struct.pack(">e", math.copysign(math.inf, value))
     return f"{int.from_bytes(packed, 'big'):016b}"
+
+
+# Chapter 03: what is checked at the call, and an einsum by hand
+
+
+def pool_plain(x, mask):
+    return (x * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)
+
+
+@jaxtyped(typechecker=beartype)
+def pool_by_types(
+    x: Float[Tensor, "batch token width"], mask: Bool[Tensor, "batch token"]
+) -> Float[Tensor, "batch width"]:
+    return pool_plain(x, mask)
+
+
+def pool_by_hand(x, mask):
+    assert x.is_floating_point() and x.dim() == 3
+    assert mask.dtype == torch.bool and mask.shape == x.shape[:2]
+    return pool_plain(x, mask)
+
+
+def pool_unchecked(x: Float[Tensor, "batch token width"], mask: Bool[Tensor, "batch token"]):
+    return pool_plain(x, mask)
+
+
+@jaxtyped(typechecker=beartype)
+def pool_loose(x: Float[Tensor, "batch token width"], mask: Bool[Tensor, "rows columns"]):
+    return pool_plain(x, mask)
+
+
+@jaxtyped(typechecker=beartype)
+def pool_any_kind(x: Shaped[Tensor, "batch token width"], mask: Bool[Tensor, "batch token"]):
+    return pool_plain(x, mask)
 
 
 def by_broadcasting(pattern, x, y, summed=True, ordered=True):
@@ -430,6 +467,16 @@ CASES = {
          (lambda pattern, x, y: None, "a tensor is expected")],
     ),
     "03.9": (
+        [pool_by_types, pool_by_hand],
+        [(pool_plain, "a mask of numbers is accepted"), (pool_unchecked, "a mask of numbers"),
+         (pool_loose, "a mask of one row for a whole batch is accepted"),
+         (pool_any_kind, "an x of whole numbers is accepted"),
+         (lambda x, mask: pool_by_types(x, mask) * 2, "the values are not"),
+         (lambda x, mask: x.mean(1), "the values are not"),
+         (lambda x, mask: pool_by_types(x.transpose(0, 1), mask), "raised"),
+         (lambda x, mask: None, "a tensor is expected"), (3, "a function")],
+    ),
+    "03.10": (
         [400_000, 4e5],
         [(200_000, "multiplications"), (40_000_000, "dearer"), (20_000_000, "half of the dearer"),
          (100_000, "of one of the two"), (40_400_000, "you choose one"), (200_000_000, "in one")],

@@ -349,3 +349,30 @@ def test_any_cell_can_be_run_again(path):
         for name in assigned(cell):
             assert name not in seen, f"{name} is assigned again by:\n{cell.source}"
             seen[name] = cell
+
+
+HEADINGS = {
+    file.name: {
+        line.lstrip("#").strip().replace(" ", "-")
+        for cell in cells(file)
+        if cell.cell_type == "markdown"
+        for line in cell.source.splitlines()
+        if line.startswith("#")
+    }
+    for file in NOTEBOOKS
+}
+
+
+@every_notebook
+def test_chapters_and_exercises_are_linked_to_what_is_there(path):
+    """In prose; a heading and a list of what you should have found are no places for links."""
+    for cell in prose(path):
+        text = "\n".join(line for line in cell.source.splitlines() if not line.startswith("#"))
+        for file, heading in re.findall(r"\]\(<?([\w.]*)#([^)>]+)>?\)", text):
+            assert heading in HEADINGS[file or path.name], cell.source
+        if "<details>" not in text:
+            bare = re.sub(r"\[[^\]]*\]\([^)]*\)|`[^`]*`", "", text)
+            named = re.findall(r"[Cc]hapter (\d\d)\b", bare)
+            others = {file[:2] for file in HEADINGS} - {path.name[:2]}
+            assert not others & set(named), cell.source
+            assert not re.search(r"[Ee]xercise \d\d\.\d", bare), cell.source

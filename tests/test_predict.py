@@ -22,11 +22,6 @@ def test_tensor_bytes_agree_with_torch(sizes, dtype):
     assert predict.tensor_bytes(sizes, dtype) == tensor.numel() * tensor.element_size()
 
 
-@given(SIZES)
-def test_contiguous_stride_agrees_with_torch(sizes):
-    assert predict.contiguous_stride(sizes) == torch.empty(sizes).stride()
-
-
 @given(FULL_SIZES, st.data())
 def test_position_finds_the_element(sizes, data):
     x = torch.arange(math.prod(sizes) + 3)[3:].view(sizes)

@@ -22,7 +22,6 @@ CALLS = {
     "ceil_to_whole": {"value": 1.5},
     "checkpoint_interval": {"save_seconds": 9.0, "seconds_between_failures": 50.0},
     "collective_bytes": {"collective": "all-reduce", "tensor_bytes": 12, "devices": 3},
-    "contiguous_stride": {"sizes": (2, 3)},
     "deep_linear_flops": {"B": 2, "D": 3, "L": 4},
     "deep_linear_memory": {"B": 2, "D": 3, "L": 4, "optimizer": "Adam", "form": "fused"},
     "deep_linear_parameters": {"D": 3, "L": 4},

@@ -7,7 +7,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from course_utils.check.exercise import Wrong, exercise, function, number
-from course_utils.check.programs import called, different, normal, values
+from course_utils.check.programs import called, different, normal, same, settings, values
 from course_utils.check.timed import matmul_takes
 
 FORBIDDEN = {"einsum", "matmul", "__matmul__", "__rmatmul__", "mm", "bmm", "tensordot", "mv", "dot",
@@ -86,10 +86,54 @@ def _try_einsum(mine: Callable, pattern: str) -> None:
 
 @exercise(
     "03.9",
+    "Give each argument a kind and names for its dimensions; a type checker looks at each call.",
+    "Where a name stands twice, both sizes must agree: batch and token stand in x and in mask.",
+    "Bool[Tensor, ...] is a mask; @jaxtyped(typechecker=beartype) makes the call look.",
+)
+def ex03_9(answer: object) -> str:
+    """A function that refuses wrong shapes and kinds when it is called."""
+    pool = function(answer, "a function of x and mask")
+    for drawn in settings(3):
+        batch, token, width = (size + 1 for size in drawn)  # one row would fit every batch
+        x, mask = normal(batch, token, width), torch.rand(batch, token) < 0.5
+        mask[:, 0] = True  # at least one token of each is kept
+        wanted = (x * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)
+        same(called(pool, x=x, mask=mask), wanted, {})
+        for what, call in _wrong_calls(x, mask).items():
+            if _accepts(pool, *call):
+                raise Wrong(f"{what} is accepted without an error.")
+    return "right: whoever calls it wrongly learns it there, and not three functions later."
+
+
+def _wrong_calls(x: torch.Tensor, mask: torch.Tensor) -> dict[str, tuple[object, object]]:
+    """Arguments that do not fit, each with what they are."""
+    return {
+        "a mask of numbers": (x, mask.float()),
+        "a mask of one row for a whole batch": (x, mask[:1]),
+        "a mask of one token for a whole row": (x, mask[:, :1]),
+        "a mask without a batch": (x, mask[0]),
+        "an x of whole numbers": (x.long(), mask),
+        "an x of one row for many masks": (x[:1], mask),
+        "an x without a width": (x[..., 0], mask),
+        "a list in place of x": (x.tolist(), mask),
+    }
+
+
+def _accepts(pool: Callable, x: object, mask: object) -> bool:
+    """Whether the call raises no error."""
+    try:
+        pool(x, mask)
+    except Exception:  # of whatever kind the type checker raises
+        return False
+    return True
+
+
+@exercise(
+    "03.10",
     "Write down the FLOPs of both orders: each is two matmuls.",
     "What shape has the result of the first matmul in each order?",
 )
-def ex03_9(answer: object) -> str:
+def ex03_10(answer: object) -> str:
     """The cheaper order of three matrices."""
     number(
         answer,

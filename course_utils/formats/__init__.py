@@ -12,7 +12,7 @@ from course_utils.formats.bits import (
     spacing,
 )
 from course_utils.formats.blocks import KINDS, bytes_per_element, round_blocks
-from course_utils.formats.fp8 import delayed_scale, round_fp8
+from course_utils.formats.fp8 import round_fp8
 from course_utils.formats.rounding import round_stochastic, round_tf32
 
 __all__ = [
@@ -21,7 +21,6 @@ __all__ = [
     "Format",
     "bytes_per_element",
     "decode",
-    "delayed_scale",
     "encode",
     "exact",
     "fields",

@@ -76,12 +76,6 @@ def tensor_bytes(sizes: tuple[int, ...], dtype: str = "float32") -> int:
     return elements(sizes) * ELEMENT_BYTES[one_of("dtype", dtype, ELEMENT_BYTES)]
 
 
-def contiguous_stride(sizes: tuple[int, ...]) -> tuple[int, ...]:
-    """Strides, in elements, of a row-major tensor of shape `sizes`: (4, 4) gives (4, 1)."""
-    sizes = shape("sizes", sizes)
-    return tuple(prod(max(size, 1) for size in sizes[axis + 1 :]) for axis in range(len(sizes)))
-
-
 def position(index: tuple[int, ...], stride: tuple[int, ...], offset: int = 0) -> int:
     """Where element `index` lies in storage: offset + Σ index·stride, counted in elements."""
     index, stride = shape("index", index), shape("stride", stride)
