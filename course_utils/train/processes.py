@@ -1,5 +1,6 @@
 """A function of the notebook in several processes: written to a script, started by `torchrun`."""
 
+import ast
 import builtins
 import contextlib
 import inspect
@@ -12,10 +13,12 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from dis import get_instructions
 from pathlib import Path
 from textwrap import dedent
+from types import CodeType
 
-from course_utils.arguments import count, function, positive, shown
+from course_utils.arguments import count, function, positive
 from course_utils.train import group
 
 # The first lines of every script: the names that its functions may use.
@@ -174,21 +177,25 @@ def _printed(folder: Path) -> list[str]:
 
 def _stands_alone(each: Callable, together: set[str]) -> None:
     """Raise ValueError if a function uses a name that its script does not have."""
-    known = set(dir(builtins)) | together | _imported_names()
-    used = inspect.getclosurevars(each)
-    missing = sorted(({*used.globals, *used.nonlocals, *used.unbound}) - known - _attributes(each))
+    known = set(dir(builtins)) | together | _imported()
+    captured = set(inspect.getclosurevars(each).nonlocals)
+    missing = sorted((set(_global_names(each.__code__)) | captured) - known)
     if missing:
         raise ValueError(
-            f"{each.__name__} uses {', '.join(missing)}, which another process does not have: "
-            f"give it as an argument, or its function in using, got {shown(each)}"
+            f"{each.__name__} uses {', '.join(missing)}, which another process does not have: give "
+            f"it as an argument, or a function in using"
         )
 
 
-def _imported_names() -> set[str]:
-    words = [line.split("import ")[1] for line in IMPORTS.splitlines() if "import" in line]
-    return {name.split(" as ")[-1].strip().split(".")[0] for w in words for name in w.split(",")}
+def _global_names(code: CodeType) -> Iterator[str]:
+    """The names that code looks up outside of itself, in the functions within it too."""
+    yield from (step.argval for step in get_instructions(code) if step.opname == "LOAD_GLOBAL")
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from _global_names(inner)
 
 
-def _attributes(each: Callable) -> set[str]:
-    """Names that getclosurevars lists as unbound because the function uses them as attributes."""
-    return set(inspect.unwrap(each).__code__.co_names) - set(each.__globals__)
+def _imported() -> set[str]:
+    """The names that a script's first lines bind."""
+    lines = ast.parse(IMPORTS).body
+    return {(alias.asname or alias.name).split(".")[0] for line in lines for alias in line.names}
