@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 import torch
+import torch.distributed as dist
 from torch import nn
+from torch.distributed._functional_collectives import all_reduce
 from torch.overrides import TorchFunctionMode
 from torch.utils.checkpoint import checkpoint
 
@@ -196,6 +198,26 @@ def test_resizes():
     assert told == [storage] and vars(torch.UntypedStorage) == before
     storage.resize_(8)
     assert len(told) == 1 and storage.nbytes() == 8
+
+
+def test_group_size():
+    """The group stands among a collective's arguments as an object, or by its name."""
+    seen = []
+
+    class Watch(private.DispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            if func.name() in ("c10d::allreduce_", "_c10d_functional::all_reduce"):
+                seen.append(private.group_size((args, kwargs or {})))
+            return func(*args, **(kwargs or {}))
+
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        with Watch():
+            dist.all_reduce(torch.ones(2))
+            all_reduce(torch.ones(2), "sum", dist.group.WORLD)
+    finally:
+        dist.destroy_process_group()
+    assert seen == [1, 1]
 
 
 def test_keep_cuda_busy():

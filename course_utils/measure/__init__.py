@@ -8,6 +8,7 @@ from course_utils.measure.bandwidth import (
 )
 from course_utils.measure.clock import Time, time
 from course_utils.measure.counter import Flops, flops
+from course_utils.measure.exchanges import Collectives, collectives
 from course_utils.measure.footprint import Memory, fake, memory
 from course_utils.measure.launches import Kernels, kernels
 from course_utils.measure.operands import Dtypes, dtypes
@@ -19,6 +20,7 @@ from course_utils.measure.transfers import HostCopies, host_copies
 
 __all__ = [
     "Bandwidth",
+    "Collectives",
     "Dtypes",
     "Flops",
     "HostCopies",
@@ -31,6 +33,7 @@ __all__ = [
     "Sweep",
     "Time",
     "UncountedOperation",
+    "collectives",
     "dtypes",
     "fake",
     "flops",

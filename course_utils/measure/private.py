@@ -19,6 +19,7 @@ __all__ = [
     "any_autocast",
     "below_function_modes",
     "fake_tensors",
+    "group_size",
     "in_backward",
     "in_backward_too",
     "instead_of_scripts",
@@ -53,6 +54,18 @@ def fake_tensors() -> AbstractContextManager:
     from torch._subclasses.fake_tensor import FakeTensorMode  # slow to import, and seldom needed
 
     return FakeTensorMode()
+
+
+def group_size(arguments: tuple) -> int:
+    """How many processes are in the group that a collective is given, by object or by name."""
+    import torch.distributed as dist
+    from torch.distributed.distributed_c10d import _resolve_process_group
+
+    for argument in leaves(arguments):
+        if isinstance(argument, torch.ScriptObject) and "ProcessGroup" in str(argument._type()):
+            return dist.ProcessGroup.unbox(argument).size()
+    names = [argument for argument in leaves(arguments) if isinstance(argument, str)]
+    return _resolve_process_group(names[-1]).size()
 
 
 def keep_cuda_busy(cycles: int) -> None:
