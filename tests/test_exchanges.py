@@ -85,7 +85,8 @@ def test_what_a_step_sends_is_what_is_predicted():
 def test_every_kind_is_counted_with_its_group():
     made = processes.launch(processes.script(one_of_each, [told]), 3, {}, seconds=SECONDS)
     common = [["all-reduce", 24, 3, 1], ["all-reduce", 12, 3, 2], ["broadcast", 40, 3, 1],
-              ["all-gather", 24, 3, 1], ["reduce-scatter", 24, 3, 1], ["all-reduce", 16, 3, 1]]  # fmt: skip
+              ["all-gather", 24, 3, 1], ["reduce-scatter", 24, 3, 1],
+              ["all-reduce", 16, 3, 1]]  # fmt: skip
     assert made.results[0] == [*common, ["all-reduce", 4, 2, 1], ["send", 28, 3, 1]]
     assert made.results[1] == [*common, ["all-reduce", 4, 2, 1]]
     assert made.results[2] == [*common, ["receive", 28, 3, 1]]
