@@ -212,7 +212,8 @@ def unfolded(x, n):
 # For each exercise: right answers, and wrong ones with a word of the reply that each must get.
 CASES = {
     "01.1": (
-        [(2, 48, 8), [2, 48, 8], torch.zeros(4, 6, 8).permute(2, 0, 1)[::2, 1:].stride()],
+        [(2, 48, 8), [2, 48, 8], (torch.tensor(2), 48, torch.tensor([8])[0]),
+         torch.zeros(4, 6, 8).permute(2, 0, 1)[::2, 1:].stride()],
         [((48, 8, 1), "own strides"), ((1, 48, 8), "step"), ((8, 48, 2), "another order"),
          ((18, 6, 1), "contiguous copy"), ((24, 6, 1), "contiguous copy"),
          ((4, 3, 6), "shape of y"), ((8, 192, 32), "bytes"), ((16, 1, 48), "other way round"),
@@ -513,13 +514,13 @@ CASES = {
          (0.2289, "backward"), (0.1717, "sparsity"), (2.7816, "seconds"), (2.912, "upside down")],
     ),
     "04.4": (
-        [{2: "random data", 5: "warm-up", 7: "synchronise", 8: "repeats"},
-         {8: "Repeat", 7: "synchronize", 5: "warm up ", 2: "random_data"}],
+        [{2: "random data", 5: "warm-up", 6: "synchronise", 8: "repeats"},
+         {8: "Repeat", 6: "synchronize", 5: "warm up ", 2: "random_data"}],
         [({2: "random data"}, "1 of 4"), ({1: "random data"}, "nothing is missing there"),
-         ({2: "random data", 5: "warm-up", 7: "synchronise", 8: "repeats", 4: "synchronise"},
-          "nothing is missing there"),
+         ({2: "random data", 5: "warm-up", 6: "synchronise", 8: "repeats", 4: "synchronise"},
+          "nothing is missing there"), ({7: "synchronise"}, "nothing is missing there"),
          ({5: "repeats"}, "would not mend"), ({8: "warm-up"}, "would not mend"),
-         ({2: "fresh data"}, "would not mend"), ({7: "a second GPU"}, "would not mend"),
+         ({2: "fresh data"}, "would not mend"), ({6: "a second GPU"}, "would not mend"),
          ({}, "0 of 4"), ({9: "repeats"}, "1 to 8"), ({True: "repeats"}, "1 to 8"),
          ({"2": "random data"}, "1 to 8"), ({2: "a faster GPU"}, "not one of the six"),
          ({2: 3}, "not one of the six"), ({"warm-up", "repeats"}, "a dict"), ("warm-up", "a dict"),

@@ -15,6 +15,7 @@ import torch
 from course_utils import check, hardware, measure
 from course_utils.check import exercise as machinery
 from course_utils.check import graphs, optimizer_runs, optimizer_slips, programs, timed
+from course_utils.check.exercise import Wrong
 from course_utils.session import session
 from tests import answers_gradients, answers_optimizers
 from tests.answers_tensors import VIEWS
@@ -660,3 +661,15 @@ def test_the_verdict_is_escaped_in_html():
 def test_a_judge_that_loops_over_nan_stays_calm():
     assert check.ex01_1((float("nan"), 1, 2)).state == "wrong"
     assert check.ex01_1((float("inf"), 1, 2)).state == "wrong"
+
+
+def test_reading_past_the_storage_is_told_from_other_errors():
+    """Also of a view of a longer storage: its own strides and offset are kept."""
+    whole = torch.arange(24.0).reshape(4, 6)
+    for x in (whole, whole.T, whole[1:, ::2]):
+        with pytest.raises(Wrong, match=programs.PAST[:20]):
+            programs.called(lambda x: x.as_strided((5, 5), (6, 1), 20), x=x)
+        with pytest.raises(RuntimeError, match="shape"):
+            programs.called(lambda x: x.view(7, 7), x=x)
+    with pytest.raises(RuntimeError, match="view size is not compatible"):
+        programs.called(lambda x: x.view(-1), x=whole.T)

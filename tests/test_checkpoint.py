@@ -5,6 +5,7 @@ The crash test is random; it prints its seed. Repeat a failure with CRASH_SEED=t
 
 import copy
 import io
+import math
 import os
 import random
 import signal
@@ -890,3 +891,29 @@ def test_a_file_or_nothing_in_place_of_the_folder_is_a_usage_error(tmp_path, cap
 def test_a_run_of_no_steps_ends_at_once(tmp_path):
     words = [*command(tmp_path / "new"), "--steps", "0"]
     assert subprocess.check_output(words, text=True, cwd=ROOT) == ""
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda run: run.optimizer.param_groups[0].update(lr=math.nan),
+        lambda run: run.optimizer.param_groups[0].update(lr=torch.tensor(math.nan)),
+        lambda run: run.optimizer.state[next(run.model.parameters())].update(
+            old=[torch.ones(2), torch.tensor([1.0, math.nan])]
+        ),
+        lambda run: run.optimizer.state[next(run.model.parameters())].update(ro={"a": math.inf}),
+    ],
+)
+def test_what_is_not_finite_is_found_in_lists_and_settings_too(tmp_path, spoil):
+    run = Run(tmp_path)
+    run.kept.save(1)
+    spoil(run)
+    with pytest.raises(Diverged, match="no checkpoint is written"):
+        run.kept.save(2)
+    assert [path.name for path in run.kept.paths()] == [file_of(1)]
+
+
+def test_a_setting_may_be_infinite(tmp_path):
+    run = Run(tmp_path)
+    run.optimizer.param_groups[0]["most"] = math.inf
+    assert run.kept.save(1).exists()

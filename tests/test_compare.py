@@ -1,6 +1,7 @@
 """Guess, arithmetic and measurement: marks, verdicts, sentences, the ledger."""
 
 import pytest
+import torch
 
 from course_utils import compare, measure
 from course_utils.session import session
@@ -220,6 +221,10 @@ def test_the_mfu_of_several_devices_is_that_of_each():
         ({"peak": 1e12}, "peak must come from measure.reference_peak, got 1000"),
         ({"time": peak(), "peak": time(1.0)}, "time must come from measure.time"),
         ({"peak": time(1.0)}, "peak must come from measure.reference_peak"),
+        ({"flops": time(1.0)}, "flops must come from predict or measure.flops"),
+        ({"flops": peak()}, "flops must come from predict or measure.flops"),
+        ({"time": measure.flops(lambda: torch.ones(2) + 1)}, "time must come from measure.time"),
+        ({"peak": measure.Bandwidth(1e9, "measured", "here")}, "peak must come from measure.ref"),
         ({"time": time(0.0)}, "time must be .* above 0"),
         ({"peak": peak(0.0)}, "peak must be .* above 0"),
         ({"flops": 0}, "flops must be .* above 0"),

@@ -513,3 +513,19 @@ def test_noise_has_a_length():
     for length in (0, 2.5, None):
         with pytest.raises((TypeError, ValueError), match="length must be a whole number"):
             Noise(length)
+
+
+@pytest.mark.parametrize("parts", [[torch.ones(3)], (torch.ones(3) for _ in range(2))])
+def test_a_tensor_among_the_parts_is_named(tmp_path, parts):
+    write_tokens(tmp_path / "kept.bin", np.arange(4))
+    with pytest.raises(TypeError, match="tokens must be NumPy arrays: pass x.numpy"):
+        write_tokens(tmp_path / "kept.bin", parts)
+    assert open_tokens(tmp_path / "kept.bin").tolist() == [0, 1, 2, 3]
+
+
+def test_a_link_stays_a_link(tmp_path):
+    write_tokens(tmp_path / "real.bin", np.arange(4))
+    (tmp_path / "link.bin").symlink_to(tmp_path / "real.bin")
+    write_tokens(tmp_path / "link.bin", np.arange(2))
+    assert (tmp_path / "link.bin").is_symlink()
+    assert open_tokens(tmp_path / "real.bin").tolist() == [0, 1]

@@ -17,6 +17,7 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
+from traitlets import TraitError
 
 from course_utils import draw, explore, formats, predict
 from course_utils.draw.picture import style
@@ -155,6 +156,10 @@ def test_several_controls_are_written_and_drawn_once():
     assert drawn == [(1, 1), (2, 3)] and "b: 3 B" in explorer._words.value
     explorer.controls["a"].value = 4
     assert drawn[-1] == (4, 3)
+    with pytest.raises(TraitError):
+        explorer.write(a="nonsense")
+    explorer.controls["a"].value = 2  # what was refused stops nothing
+    assert drawn[-1] == (2, 3)
 
 
 def test_pressing_a_bit_flips_it():

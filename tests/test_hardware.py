@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 
 from course_utils import hardware, measure
 from course_utils.hardware import limits, this_machine
+from course_utils.measure import gpu_neighbours
+from course_utils.measure.gpu_neighbours import UNSEEN
 
 SHEET = files("course_utils.hardware").joinpath("datasheets.toml")
 ROWS = tomllib.loads(SHEET.read_text("utf-8"))["device"]
@@ -361,3 +363,23 @@ def test_what_a_processor_does_not_tell_is_assumed_or_unknown(monkeypatch, tmp_p
     assert found["clock"].origin == "assumed" and found["lanes"].value is None
     assert hardware.cpu_napkin().value is None
     assert "≈ unknown | ≈ unknown" in repr(hardware.cpu_napkin())
+
+
+def test_looking_a_datasheet_up_leaves_the_threads_alone():
+    before = torch.get_num_threads()
+    torch.set_num_threads(7)
+    try:
+        hardware.datasheet_peak(), hardware.promise()
+        measure.reference_bandwidth(budget=0.05)
+        assert torch.get_num_threads() == 7
+        hardware.machine()  # the card, which says so
+        assert torch.get_num_threads() == min(7, max(1, int(hardware.usable_cores())))
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize(("device", "note"), [("cpu", ""), ("mps", UNSEEN), ("xpu", UNSEEN)])
+def test_other_programs_are_unseen_where_no_driver_is_asked(device, note):
+    with gpu_neighbours.watch(device) as others:
+        pass
+    assert others() == ("", note)

@@ -1,9 +1,11 @@
 """The instruments: honest samples, budgets that hold, doubts that are said."""
 
+import itertools
 import os
 import re
 import subprocess
 import sys
+from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
 from time import perf_counter, sleep
@@ -479,6 +481,8 @@ INSTRUMENTS = {
     "time": lambda fn: measure.time(fn, budget=0.01),
     "flops": measure.flops,
     "memory": measure.memory,
+    "dtypes": measure.dtypes,
+    "collectives": measure.collectives,
 }
 
 
@@ -543,8 +547,11 @@ def test_what_only_begins_when_called_is_refused(name, lazy, message):
         (lambda: counting_and_waiting(), "it returned a generator"),
         (lambda: waiting(), "it returned a coroutine"),
         (lambda: map(print, []), "it returned a lazy iterator"),
+        (lambda: zip([1], [2], strict=True), "it returned a lazy iterator"),
+        (lambda: itertools.islice([1, 2], 1), "it returned a lazy iterator"),
+        (lambda: Future(), "it returned a future"),
     ],
-    ids=["generator", "async generator", "coroutine", "map"],
+    ids=["generator", "async generator", "coroutine", "map", "zip", "islice", "future"],
 )
 @pytest.mark.parametrize("name", INSTRUMENTS)
 @pytest.mark.filterwarnings("error")  # a coroutine that is left alone warns

@@ -42,3 +42,8 @@ def test_words_stand_to_the_left_and_numbers_to_the_right():
 def test_the_side_of_a_live_column_does_not_depend_on_what_was_measured():
     for live in ("≈ 3 ms", "≈ not reached"):
         assert 'left">≈' in table(("n", "time"), [("1", live)])._repr_html_()
+
+
+def test_a_section_s_number_is_a_name():
+    shown = table(("section", "count"), [("04.1", "12"), ("04.10", "3")])._repr_html_()
+    assert '<td style="text-align: left">04.10</td><td style="text-align: right">3</td>' in shown

@@ -95,7 +95,7 @@ def ex03_9(answer: object) -> str:
     pool = function(answer, "a function of x and mask")
     for drawn in settings(3):
         batch, token, width = (size + 1 for size in drawn)  # one row would fit every batch
-        x, mask = normal(batch, token, width), torch.rand(batch, token) < 0.5
+        x, mask = normal(batch, token, width), normal(batch, token) < 0
         mask[:, 0] = True  # at least one token of each is kept
         wanted = (x * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)
         same(called(pool, x=x, mask=mask), wanted, {})

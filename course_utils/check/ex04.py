@@ -13,13 +13,13 @@ EINSUMS = {
     "bd,d->b": {"b": 4, "d": 64},
 }
 SUMMED = 64  # the size of d, which every one of them sums over
-LACKING = {2: "random data", 5: "warm-up", 7: "synchronise", 8: "repeats"}
+LACKING = {2: "random data", 5: "warm-up", 6: "synchronise", 8: "repeats"}
 LINES = 8
 SOUND = {
     1: "line 1 draws random data, and the timing begins later",
-    3: "line 3 makes the clocks of the device, as it should",
-    4: "line 4 stands where the work begins",
-    6: "line 6 stands where the work ends",
+    3: "line 3 names a clock that is fine enough",
+    4: "line 4 reads it where the work begins",
+    7: "line 7 subtracts the right way round",
 }
 REMEDIES = {*LACKING.values(), "fresh data", "a second gpu"}
 SPELLINGS = {
@@ -132,9 +132,9 @@ def ex04_3(answer: object) -> str:
 
 @exercise(
     "04.4",
-    "Two lines only make clocks and read them in the right order. The others do something.",
+    "The clock is the right one, and the subtraction is right: look at what the other lines do.",
     "Of each line ask: what does it hold, has it run before, has it ended, does it run again?",
-    "Is an event's time known before the device came there? Does `took` change from loop to loop?",
+    "Where may the GPU still be at work? Which line looks like a loop over runs, and is none?",
 )
 def ex04_4(answer: object) -> str:
     """Four timing mistakes in a piece of code, by line."""

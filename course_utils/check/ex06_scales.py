@@ -34,7 +34,7 @@ def ex06_5(answer: object) -> str:
         raise Wrong(f"a standard deviation from {low:g} to {high:g} can be tried, got {told}.")
     rms = _median_rms(s)
     words = (
-        f"after {DEPTH} layers the median RMS of {NETWORKS} networks is {units.digits(rms, 3)}, "
+        f"after {DEPTH} layers the median RMS of {NETWORKS} networks is {units.digits(rms, 2)}, "
         f"× {units.digits(rms ** (1 / DEPTH), 4)} per layer"
     )
     if not 1 / KEPT <= rms <= KEPT:

@@ -84,9 +84,8 @@ class Comparison(Result):
 
     def cells(self) -> tuple[str, str, str, str, str]:
         """Guess, arithmetic, machine, machine over arithmetic, guess over truth, as text."""
-        off = (
-            DASH if (self.guess_ratio or -1) < 0 else units.measured(units.ratio(self.guess_ratio))
-        )
+        ratio = self.guess_ratio
+        off = DASH if ratio is None or ratio < 0 else units.measured(units.ratio(ratio))
         if self.measured is ABSENT and isinstance(self.predicted, Real):
             arithmetic = units.quantity(self.predicted, self.unit)
         else:
@@ -141,11 +140,9 @@ class Comparison(Result):
         if not self.trusted:
             return f"On this machine the measurement is not to be trusted: {self.doubt}."
         if self.is_count:
-            off, one = (
-                abs(self.measured - self.predicted),
-                "The count" if self.unit else "The number",
-            )
-            return f"{one} is off by {self._amount(off)}." if off else f"{one} is exact."
+            what = "The count" if self.unit else "The number"
+            off = abs(self.measured - self.predicted)
+            return f"{what} is off by {self._amount(off)}." if off else f"{what} is exact."
         if self.measured is None:
             return "On this machine this was not measured, so there is no ratio."
         if self.predicted is None:

@@ -8,7 +8,6 @@ from course_utils import units
 from course_utils.compare import slips
 
 CLOSE = 1.25  # within a quarter either way counts as agreement
-FINER = 1e-3  # a guess that is this close is right, in how many digits it may stand
 EXACT = 1e-9  # floats that differ by less are equal but for rounding
 SMALL = 1000  # a count below is known exactly or not at all
 
@@ -58,9 +57,11 @@ def _meets(row: Judged, right: float) -> bool:
     """Whether the guess is `right`: a count exactly, another number in the digits shown."""
     if isinstance(right, Integral):
         return isclose(row.guess, right, rel_tol=EXACT)
-    if isclose(row.guess, right, rel_tol=FINER) or row.guess < 0:
-        return row.guess >= 0
+    if row.guess < 0:
+        return False
     digits = 4 if row.arithmetic_alone else 3
+    if isclose(row.guess, right, rel_tol=10.0**-digits):  # in more digits, across a rounding
+        return True
     told = {units.quantity(n, row.unit, significant=digits) for n in (row.guess, right)}
     return len(told) == 1
 

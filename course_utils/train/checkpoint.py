@@ -6,9 +6,7 @@ the last one, read back, and takes its name only then, so that at every moment t
 on disk.
 """
 
-from collections import deque
 from collections.abc import Callable, Iterator
-from math import isfinite
 from pathlib import Path
 from typing import Protocol
 
@@ -130,13 +128,10 @@ class Checkpoints:
             )
         if self.batches is not None and state["batches"] is None:
             raise ValueError(f"{name} does not say where the batches were: saved without them")
-        if (self.schedule is None) != (state["schedule"] is None):
-            which = (
-                "was saved with a schedule: pass it"
-                if self.schedule is None
-                else ("does not say where the schedule was: saved without it")
-            )
-            raise ValueError(f"{name} {which}")
+        if self.schedule is not None and state["schedule"] is None:
+            raise ValueError(f"{name} does not say where the schedule was: saved without it")
+        if self.schedule is None and state["schedule"] is not None:
+            raise ValueError(f"{name} was saved with a schedule: pass it")
         used, saved = getattr(self.precision, "name", FP32), state["precision"]["name"]
         if saved != used:
             raise ValueError(f"{name} is of a run in {saved!r}, this one is in {used!r}")
@@ -159,13 +154,14 @@ class Checkpoints:
         for parameter, state in self.optimizer.state.items():
             owner = names.get(id(parameter), "a parameter")
             values |= {f"{key} of {owner}": x for key, x in state.items()}
+        for name, value in values.items():
+            if not all(tensor.isfinite().all() for tensor in _numbers(value)):
+                raise Diverged(f"{name} is not finite after step {step}: no checkpoint is written")
+        values = dict(self.model.named_buffers())  # infinity may be meant, as in a mask or a limit
         for number, group in enumerate(self.optimizer.param_groups):
             values |= {f"{key} of group {number}": x for key, x in group.items() if key != "params"}
         for name, value in values.items():
-            if not all(_finite(each) for each in _leaves(value)):
-                raise Diverged(f"{name} is not finite after step {step}: no checkpoint is written")
-        for name, buffer in self.model.named_buffers():  # infinity may be meant, as in a mask
-            if buffer.isnan().any():
+            if any(tensor.isnan().any() for tensor in _numbers(value)):
                 raise Diverged(f"{name} is NaN after step {step}: no checkpoint is written")
 
     def _remove_old(self, newest: Path) -> None:
@@ -178,21 +174,15 @@ class Checkpoints:
             path.unlink(missing_ok=True)
 
 
-def _leaves(value: object) -> Iterator[object]:
-    """What a state holds in lists, tuples and dicts in each other."""
+def _numbers(value: object) -> Iterator[torch.Tensor]:
+    """The tensors and floats, as tensors, in lists, tuples and dicts in each other."""
     if isinstance(value, dict):
         value = list(value.values())
-    if isinstance(value, (list, tuple, deque)):
+    if isinstance(value, (list, tuple)):
         for each in value:
-            yield from _leaves(each)
-    else:
-        yield value
-
-
-def _finite(value: object) -> bool:
-    if torch.is_tensor(value):
-        return bool(value.isfinite().all())
-    return not isinstance(value, float) or isfinite(value)
+            yield from _numbers(each)
+    elif isinstance(value, (torch.Tensor, float)):
+        yield torch.as_tensor(value)
 
 
 def _step_of(path: Path) -> int:

@@ -252,8 +252,6 @@ int64_t kind_of_attention(const at::Tensor&, const at::Tensor&, const at::Tensor
   return 0;
 }
 
-bool starts_with(const std::string& text, const char* start) { return text.rfind(start, 0) == 0; }
-
 // Every tensor with dimensions must be here; a number of the CPU (no dimensions), and the list of
 // indices of an indexing, may come along, as on CUDA.
 void refuse_another_device(const at::Tensor& x, const std::string& name) {
