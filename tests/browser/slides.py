@@ -31,8 +31,8 @@ UNREADABLE = """(slide, [TEXT, CODE, EDGE]) => {
     const found = new Set(), say = text => found.add(text);
     const size = length => Math.round(10 * length / px) / 10;
     const parts = [...slide.querySelectorAll(
-        '.cm-scroller, .cm-line, .jp-RenderedMarkdown, .jp-RenderedMarkdown *, '
-        + '.jp-OutputArea-output, .jp-OutputArea-output *')]
+        '.cm-scroller, .cm-line, .jp-Placeholder, .jp-Placeholder *, .jp-RenderedMarkdown, '
+        + '.jp-RenderedMarkdown *, .jp-OutputArea-output, .jp-OutputArea-output *')]
         .filter(part => part.getClientRects().length && !part.closest('mjx-assistive-mml'));
 
     const boxes = parts.map(part => part.getBoundingClientRect());

@@ -28,6 +28,11 @@ def code(lines: int, output: NotebookNode | None = None, width: int = WIDTH) -> 
     return new_code_cell("\n".join([line] * lines), outputs=[output] if output else [])
 
 
+def folded(cell: NotebookNode) -> NotebookNode:
+    cell.metadata["jupyter"] = {"source_hidden": True}
+    return cell
+
+
 def figure() -> NotebookNode:
     """As large as most of the course's: 770 × 356, stored twice as sharp."""
     png = BytesIO()
@@ -55,6 +60,7 @@ FITS = {
     "a comparison": [code(SLIDE_LINES["table"], table(1, 4, VERDICT))],
     "a figure": [code(SLIDE_LINES["figure"], figure())],
     "a long table": [code(1, table(18, 7))],
+    "folded code": [prose(30), folded(code(30, table(4, 4)))],
     "printed lines": [code(5, printed(*["word " * 21] * 20))],
 }
 DOES_NOT = {
@@ -113,6 +119,13 @@ def test_what_cannot_be_read_is_found(deck, problem):
     page = deck({"all": [prose(30), code(3, printed("breakable " * 20))]})
     page.add_style_tag(content=SPOILT[problem])
     assert any(problem in found for found in slides.unreadable(page))
+
+
+def test_what_stands_for_folded_code_is_looked_at_too(deck):
+    page = deck({"all": [folded(code(3))]})
+    assert slides.unreadable(page) == []
+    page.add_style_tag(content=".jp-Placeholder { display: flex !important }")
+    assert any("too wide" in found or "cut off" in found for found in slides.unreadable(page))
 
 
 def test_a_larger_screen_shows_the_same_slide_larger(deck):
