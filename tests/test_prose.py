@@ -714,3 +714,43 @@ def test_chapter_08_the_median_run_shrinks_a_little():
         error = error - 0.2 * 2 / 4 * (x.transpose(1, 2) @ (x @ error[:, :, None]))[:, :, 0]
     excess = error.square().sum(1) / start
     assert 0.5 < (excess < 1).double().mean() < 0.6 and excess.mean() > 1
+
+
+def test_chapter_00_the_mfu_of_a_real_run():
+    days = predict.training_days(70e9, 15e12, devices=1024, peak=H100.promised("bf16"), mfu=0.5)
+    says("00", "if {} would need {} days", 0.5, days)
+
+
+def test_chapter_08_a_file_larger_than_the_budget():
+    (size,) = numbers("08", "grown? The file has {} bytes")
+    size = int(size.replace(" ", ""))
+    assert 2 <= size / 50e6 < 2.02  # "twice as large" as 50 MB
+
+
+def test_chapter_09_the_error_of_a_tf32_matmul():
+    x = torch.randn(1_000_000, generator=seeded())
+    one = ((formats.round_tf32(x) - x).double().square().mean() / x.double().square().mean()).sqrt()
+    says("09", "the root of their mean square is {}.", one.item())
+    says("09", "a rounding is off by 2⁻¹¹ = {} at most", 2.0**-11)
+    a, b = torch.randn(2, 512, 512, generator=seeded(), dtype=torch.float64)
+    short = [formats.round_tf32(part.float()).double() for part in (a, b)]
+    off = (short[0] @ short[1] - a @ b).norm() / (a @ b).norm()
+    assert off.item() == pytest.approx(math.sqrt(2) * one.item(), rel=0.02)
+
+
+def test_chapter_10_days_of_the_whole_run():
+    def days(flops_per_token):
+        return flops_per_token * 15e12 / (1024 * H100.promised("bf16") * 0.5 * 86_400)
+
+    counted, half = (
+        predict.transformer_flops(LLAMA, 1, 8192, causal=causal).total / 8192
+        for causal in (False, True)
+    )
+    rule, napkin = 6 * parameters(LLAMA), 6 * 70e9
+    says("10", "parameters, {} days, attention adds {} %", days(rule),
+         100 * 12 * 8192 * 8192 * 80 / rule)  # fmt: skip
+    says("10", "{} % more in all. A kernel that skips the masked half of attention leaves "
+         "{} % more, {} days.",
+         100 * (counted / rule - 1), 100 * (half / rule - 1), days(half))  # fmt: skip
+    says("10", "Over [chapter 00](00_start_here.ipynb)'s {} that is {} % and {} %", days(napkin),
+         100 * (counted / napkin - 1), 100 * (half / napkin - 1))  # fmt: skip
